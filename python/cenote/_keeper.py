@@ -4,14 +4,15 @@ The keeper: a thread that keeps what was sent until it has arrived, and the port
 
 A block that its owner frees stays with the processes that have imported it; the library sees to that. A block that is
 on its way is not imported yet: it must not be freed before it arrives, not even by the program itself. So what is sent
-is held here (py_hold.c), by number (a token) or by descriptor, and let go when the first of these happens:
+is held (py_hold.c) and kept (py_keep.c) under a number, its token, and let go when the first of these happens:
 
 - the receiver has it: it writes the token to our port, perhaps with others (py_tell.c);
 - nobody can receive it any more: the other end of the pipe or socket it was written to is closed, or the process that
   began with it has ended;
 - the descriptor that travelled with it is closed, by the receiver that has it, or by the system that found no
   receiver;
-- its message was read, and for UNTOLD_SECONDS the reader has not said a word: it could not make an object of it.
+- its message was read, and for UNTOLD_LOOKS looks the reader has not said a word: it could not make an object of it.
+  (Looks are counted, not seconds: a process that was stopped has lost no time.)
 
 Other processes of the same user find the port by its number, in the runtime directory of the library. They ask for
 pools there, and write tokens. One that asks for anything else is disconnected, and so is the one that was silent for
@@ -24,14 +25,12 @@ worker may send its result and end.
 
 import array
 import errno
-import fcntl
 import multiprocessing.util
 import os
 import select
 import socket
 import stat
 import struct
-import termios
 import threading
 import time
 import weakref
@@ -39,11 +38,12 @@ from collections import OrderedDict
 from contextlib import suppress
 from itertools import count
 
-from ._cenote import hold, tell_flush
+from . import _cenote
+from ._cenote import tell_flush
 
 LINGER_SECONDS = 5.0
 LOOK_SECONDS = 1.0      # how often what has not arrived is looked after
-UNTOLD_SECONDS = 30.0
+UNTOLD_LOOKS = 30
 ANSWER_SECONDS = 5.0
 ASK_POOL, HAVE = b"P", b"H"
 ID_BYTES = 16
@@ -148,85 +148,33 @@ def sweep(folder):
                 pass  # it lives, and is busy; or has just gone
 
 
-# ---- Channels ----
-
-
-class Channel:
-    """
-    What carries messages, and by whose end the keeper knows that they are lost: the pipe or socket of a Connection, or
-    the sentinel of a process that begins with them (a Popen of multiprocessing's).
-
-    The descriptor is our own: the program may close its one at any time. As long as a message is on its way, a reader
-    sees no end of the channel; and it reads the message before the end.
-    """
-
-    def __init__(self, carrier):
-        self.descriptor = os.dup(_descriptor_of(carrier))
-        self.tokens = set()
-        self._is_connection = hasattr(carrier, "fileno")
-        self._read = 0          # the latest token of which it is known that its message was read,
-        self._read_since = 0.0  # and since when
-
-    def _is_read(self):
-        """Whether it is known that no byte is unread."""
-        mode = os.fstat(self.descriptor).st_mode
-        if not self._is_connection or not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
-            return False
-        question = termios.FIONREAD
-        if stat.S_ISSOCK(mode):
-            with socket.socket(fileno=os.dup(self.descriptor)) as sock:
-                if sock.family != socket.AF_UNIX:
-                    return False  # the bytes may be in another machine
-            question = termios.TIOCOUTQ
-        return not any(fcntl.ioctl(self.descriptor, question, bytes(4)))
-
-    def untold(self, now):
-        """The tokens that were read so long ago that nobody will tell of them."""
-        if not self._is_read():
-            self._read = 0
-            return []
-        if not self._read:
-            self._read, self._read_since = max(self.tokens), now
-        if now - self._read_since < UNTOLD_SECONDS:
-            return []
-        tokens, self._read = [token for token in self.tokens if token <= self._read], 0
-        return tokens
-
-
-def _descriptor_of(carrier):
-    """A Connection's or Popen's. None: the process is not there yet."""
-    return carrier.fileno() if hasattr(carrier, "fileno") else getattr(carrier, "sentinel", None)
-
-
 # ---- The thread ----
 
 
-def _is_hung_up(descriptor):
-    poll = select.poll()
-    poll.register(descriptor, 0)
-    return any(events & (select.POLLHUP | select.POLLERR) for _, events in poll.poll(0))
+def _is_closed(popen):
+    """Whether a Popen's sentinel is closed, so that its number may be another's."""
+    finalizer = getattr(popen, "finalizer", None)
+    return finalizer is not None and not finalizer.still_active()
 
 
 class Keeper:
-    """All of it; one in a process."""
+    """
+    All of it; one in a process.
+
+    A finaliser or a signal's handler may come in anywhere, and send something: what they find must be whole, and no
+    lock is held that they would wait for.
+    """
 
     def __init__(self, find_pool):
         self.port = bytes(ID_BYTES)   # zeros: there is none yet
         self._find_pool = find_pool   # a pool's number -> a new descriptor of it, or None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock() # of beginning
         self._epoll = None
-        self._wake = -1
+        self._wake = self._empty = -1 # eventfds: something else is to be waited for; nothing is on its way
         self._listener = None
         self._clients = OrderedDict() # descriptor -> socket; the one that was silent for longest first
-        self._kept = {}               # token -> Hold, Connection or Popen or None
-        self._channels = {}           # Connection or Popen, by identity -> Channel
-        self._ends = {}               # descriptor of a Channel -> its Connection or Popen
         self._starting = {}           # token -> weak reference to a Popen that has no process yet
-        self._travelling = {}         # descriptor of a pipe -> Hold
         self._numbers = count(1)      # of tokens
-        self._resting = False         # the thread waits for no time
-        self._empty = threading.Event()
-        self._empty.set()
         self._stopping = False
 
     # ---- What others call ----
@@ -235,40 +183,22 @@ class Keeper:
         """A number for what is to be kept."""
         return next(self._numbers)
 
-    def keep(self, thing, token, carrier=None):
-        """Keep an object until its token is received, or `carrier`, a Connection or Popen, has come to its end."""
-        with self._lock:
-            self._kept[token] = (hold(thing), self._watch(carrier, token))
-            if self._empty.is_set():
-                self._empty.clear()
-            if self._resting:
-                self._resting = False
-                os.eventfd_write(self._wake, 1)  # from now on the thread looks after it
+    def keep(self, held, token, carrier=None):
+        """Keep a Hold until its token is received, or `carrier`, a Connection or Popen, has come to its end."""
+        if carrier is None or hasattr(carrier, "fileno"):
+            _cenote.keep(held, token, carrier, -1 if carrier is None else carrier.fileno())
+        else:
+            self._starting[token] = weakref.ref(carrier)
+            _cenote.keep(held, token, None, -1)
 
-    def keep_travelling(self, thing):
-        """Keep an object until the descriptor that this returns is closed everywhere; the caller sends and closes."""
+    def keep_travelling(self, held):
+        """Keep a Hold until the descriptor that this returns is closed everywhere; for us _cenote.keep_sent() does."""
         self._start(False)
-        held = hold(thing)
-        reader, writer = os.pipe2(os.O_CLOEXEC)
-        with self._lock:
-            self._travelling[reader] = held
-            self._empty.clear()
-            self._epoll.register(reader, 0)
-        return writer
+        return _cenote.keep_travelling(held, self.new_token())
 
-    def take(self, token):
-        """What was kept under this token, which has come back to this process itself; None: nothing."""
-        held = self._forget([token]).get(token)
-        return None if held is None else held.thing
-
-    def drop(self, tokens):
-        """Keep no longer what will not be sent."""
-        self._forget(tokens)
-
-    def kept(self):
-        """The objects that are on their way."""
-        with self._lock:
-            return [held.thing for held in [held for held, _ in self._kept.values()] + [*self._travelling.values()]]
+    def let_go(self, tokens):
+        """Keep no longer what will not be sent, or has come back to this process itself."""
+        _cenote.keep_let_go(struct.pack(f"<{len(tokens)}Q", *tokens))
 
     def open_port(self):
         """The number at which other processes find this one."""
@@ -276,14 +206,25 @@ class Keeper:
             self._start(True)
         return self.port
 
+    def wait_empty(self, seconds):
+        """Wait until nothing is on its way. False: something is, after so long."""
+        if self._epoll is not None:
+            poll = select.poll()
+            poll.register(self._empty, select.POLLIN)
+            poll.poll(seconds * 1000)
+        return not _cenote.keep_list()
+
     def reset(self):
         """In a forked child: none of this is ours."""
+        _cenote.keep_reset()
         for each in [self._listener, self._epoll, *self._clients.values()]:
-            if each is not None:
-                each.close()
-        for descriptor in [self._wake, *self._travelling, *self._ends]:
-            if descriptor >= 0:
-                os.close(descriptor)
+            with suppress(OSError):
+                if each is not None:
+                    each.close()
+        for descriptor in [self._wake, self._empty]:
+            with suppress(OSError):
+                if descriptor >= 0:
+                    os.close(descriptor)
         self.__init__(self._find_pool)
 
     def stop(self):
@@ -291,7 +232,7 @@ class Keeper:
         tell_flush()
         if self._epoll is None or self._stopping:
             return
-        self._empty.wait(LINGER_SECONDS)
+        self.wait_empty(LINGER_SECONDS)
         self._stopping = True
         os.eventfd_write(self._wake, 1)
         if self._listener is not None:
@@ -307,12 +248,30 @@ class Keeper:
             return  # as with each message but the first
         with self._lock:
             if self._epoll is None:
-                self._epoll = select.epoll()
-                self._wake = os.eventfd(0)
-                self._epoll.register(self._wake, select.EPOLLIN)
-                threading.Thread(target=self._run, args=(self._epoll,), name="cenote-keeper", daemon=True).start()
+                self._begin()
             if with_port and self._listener is None:
                 self._listen()
+
+    def _begin(self):
+        """Under the lock: the thread."""
+        epoll = wake = empty = None
+        try:
+            epoll, wake = select.epoll(), os.eventfd(0)
+            empty = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            epoll.register(wake, select.EPOLLIN)
+            thread = threading.Thread(target=self._run, args=(epoll,), name="cenote-keeper", daemon=True)
+            self._wake, self._empty, self._epoll = wake, empty, epoll
+            _cenote.keep_begin(epoll.fileno(), wake, empty)
+            thread.start()
+        except BaseException:
+            self._epoll, self._wake, self._empty = None, -1, -1
+            _cenote.keep_begin(-1, -1, -1)
+            if epoll is not None:
+                epoll.close()
+            for descriptor in (wake, empty):
+                if descriptor is not None:
+                    os.close(descriptor)
+            raise
 
     def _listen(self):
         """Under the lock. The name appears when it can be connected to: a sweep takes any other for a dead one's."""
@@ -324,69 +283,49 @@ class Keeper:
             listener.bind(path_in(folder, UNFINISHED + port.hex()))
             listener.listen(128)
             listener.setblocking(False)
+            self._epoll.register(listener, select.EPOLLIN)
             os.rename(UNFINISHED + port.hex(), PREFIX + port.hex(), src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             listener.close()
             raise
         finally:
             os.close(folder)
-        self._epoll.register(listener, select.EPOLLIN)
         self._listener, self.port = listener, port
-
-    def _watch(self, carrier, token):
-        """Under the lock. Returns the carrier; None: only the receiver's word counts."""
-        channel = self._channels.get(carrier)
-        if channel is None:
-            if carrier is None:
-                return None
-            if _descriptor_of(carrier) is None:
-                self._starting[token] = weakref.ref(carrier)
-                return None
-            channel = Channel(carrier)
-            try:
-                self._epoll.register(channel.descriptor, 0)
-            except PermissionError:  # a plain file
-                os.close(channel.descriptor)
-                return None
-            self._channels[carrier] = channel
-            self._ends[channel.descriptor] = carrier
-        channel.tokens.add(token)
-        return carrier
-
-    def _look_after(self, now):
-        """Let go of what will not arrive, as far as no descriptor tells of it."""
-        with self._lock:
-            lost = []
-            for token, reference in list(self._starting.items()):
-                popen = reference()
-                if popen is None:
-                    lost.append(token)  # no process was started
-                elif _descriptor_of(popen) is not None:
-                    del self._starting[token]
-                    self._kept[token] = (self._kept[token][0], self._watch(popen, token))
-            for channel in self._channels.values():
-                lost += channel.untold(now)
-            self._resting = not self._kept
-        self._forget(lost)
 
     # ---- The thread ----
 
     def _run(self, epoll):
-        look_at = 0.0
+        look_at, is_resting = 0.0, False
         while not self._stopping:
-            ready = epoll.poll(None if self._resting else LOOK_SECONDS)
+            if epoll.poll(None if is_resting else LOOK_SECONDS):
+                time.sleep(GATHER_SECONDS)  # what comes meanwhile wakes no thread, and the program has its answer first
+                for descriptor, events in epoll.poll(0):
+                    if self._stopping or self._epoll is not epoll:
+                        return
+                    with suppress(OSError):
+                        self._handle(descriptor, events)
             now = time.monotonic()
             if now >= look_at:
                 look_at = now + LOOK_SECONDS
-                self._look_after(now)
-            if not ready:
+                self._attach()
+                is_resting = _cenote.keep_look(UNTOLD_LOOKS)
+            else:
+                is_resting = False
+
+    def _attach(self):
+        """What processes begin with goes with them; if one was not started, at once."""
+        for token, reference in list(self._starting.items()):
+            popen = reference()
+            if popen is not None and getattr(popen, "sentinel", None) is None:
                 continue
-            time.sleep(GATHER_SECONDS)  # what comes meanwhile wakes no thread, and the program has its answer first
-            for descriptor, events in epoll.poll(0):
-                if self._stopping or self._epoll is not epoll:
-                    return
-                with suppress(OSError):
-                    self._handle(descriptor, events)
+            if popen is None or _is_closed(popen):
+                self.let_go([token])
+            else:
+                try:
+                    _cenote.keep_attach(token, popen, popen.sentinel)
+                except OSError:
+                    continue  # no descriptor is left for it now
+            self._starting.pop(token, None)
 
     def _handle(self, descriptor, events):
         if descriptor == self._wake:
@@ -396,25 +335,7 @@ class Keeper:
         elif descriptor in self._clients:
             self._serve(self._clients[descriptor])
         elif events & HUNG_UP:
-            thing = self._hung_up(descriptor)
-            del thing  # its finaliser runs without the lock
-
-    def _hung_up(self, descriptor):
-        """
-        The other end of a descriptor of ours is said to be closed. Other threads close descriptors of channels, too,
-        and the number may be another's by now: so it is looked at again. Returns what is let go.
-        """
-        with self._lock:
-            if (descriptor in self._travelling or descriptor in self._ends) and not _is_hung_up(descriptor):
-                return None
-            if descriptor in self._travelling:
-                self._epoll.unregister(descriptor)
-                os.close(descriptor)
-                thing = self._travelling.pop(descriptor)
-                self._check_empty()
-                return thing
-            tokens = list(self._channels[self._ends[descriptor]].tokens) if descriptor in self._ends else []
-        return self._forget(tokens)
+            _cenote.keep_hung_up(descriptor)
 
     def _accept(self):
         try:
@@ -450,7 +371,7 @@ class Keeper:
     def _answer(self, client, message):
         kind, rest = message[:1], message[1:]
         if kind == HAVE and rest and len(rest) % 8 == 0:
-            self._forget(struct.unpack(f"<{len(rest) // 8}Q", rest))
+            _cenote.keep_let_go(rest)
         elif kind == ASK_POOL and len(rest) == ID_BYTES:
             self._send_pool(client, rest)
         else:
@@ -473,40 +394,10 @@ class Keeper:
             if descriptor is not None:
                 os.close(descriptor)
 
-    # ---- Letting go ----
-
-    def _forget(self, tokens):
-        """Let go of what is kept; returns it. Its finalisers run when the caller drops it, without the lock."""
-        things = {}
-        with self._lock:
-            for token in tokens:
-                held, carrier = self._kept.pop(token, (None, None))
-                things[token] = held
-                self._starting.pop(token, None)
-                if carrier is not None:
-                    self._leave(carrier, token)
-            self._check_empty()
-        return things
-
-    def _leave(self, carrier, token):
-        """Under the lock. With its last message, the channel goes."""
-        channel = self._channels[carrier]
-        channel.tokens.discard(token)
-        if not channel.tokens:
-            del self._channels[carrier], self._ends[channel.descriptor]
-            self._epoll.unregister(channel.descriptor)
-            os.close(channel.descriptor)
-
-    def _check_empty(self):
-        """Under the lock."""
-        if not self._kept and not self._travelling:
-            self._empty.set()
-
 
 def stop_at_end(keeper):
     """
     Stop it when the process ends, after the threads of multiprocessing's queues have sent all. Such a thread may be
-    the first to use it, which is too late to register it; a forked child begins without.
+    the first to use it, which is too late to register it.
     """
     multiprocessing.util.Finalize(None, keeper.stop, exitpriority=-20)
-    multiprocessing.util.register_after_fork(keeper, stop_at_end)

@@ -14,10 +14,9 @@ Other pickles are refused: nobody says when they have been read. block.name() is
 
 import sys
 import threading
-from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 
-from . import _share
+from . import _cenote, _share
 from ._cenote import Block, Event, Pool, View
 
 FRAMES_MAX = 16
@@ -45,8 +44,7 @@ def _carrier():
             carrier = find(variables)
             if type(variables) is dict:
                 variables.clear()  # a copy, up to Python 3.12: the frame keeps it, and the object with it
-            is_closed = isinstance(carrier, Connection) and carrier.closed
-            return None if is_closed else carrier
+            return carrier
         frame = frame.f_back
     return None
 
@@ -68,9 +66,11 @@ def _dump(pickler, thing):
     """ForkingPickler.dump()"""
     outer, _making.tokens = _making.tokens, []
     try:
-        return _plain_dump(pickler, thing)
+        done = _plain_dump(pickler, thing)
+        _cenote.keep_written(_making.tokens)
+        return done
     except BaseException:
-        _share.keeper.drop(_making.tokens)
+        _share.keeper.let_go(_making.tokens)
         raise
     finally:
         _making.tokens = outer
@@ -81,10 +81,11 @@ def pack(thing):
     keeper = _share.keeper
     keeper.open_port()
     token = keeper.new_token()
-    data = _share.describe(thing, token)
-    keeper.keep(thing, token, _carrier())
     if _making.tokens is not None:
         _making.tokens.append(token)
+    held = _cenote.hold(thing)
+    data = _share.describe(thing, held, token)
+    keeper.keep(held, token, _carrier())
     return data
 
 

@@ -19,6 +19,7 @@ import re
 import threading
 import weakref
 from contextlib import suppress
+from multiprocessing.util import register_after_fork
 from typing import TYPE_CHECKING, Any
 
 from . import _cenote, _keeper, _record
@@ -40,10 +41,6 @@ class _Exports:
     """Which pools of this process have been sent, and which streams' events."""
 
     def __init__(self):
-        self.lock = threading.Lock()
-        self.reset()
-
-    def reset(self):
         """In a forked child nothing is exported."""
         self.numbers = weakref.WeakKeyDictionary()  # Pool -> its number
         self.pools = weakref.WeakValueDictionary()  # number -> Pool
@@ -51,14 +48,10 @@ class _Exports:
 
     def give_number(self, pool):
         """Let a pool's object have its number. With a new one the pool is exported: CUDA wants it before any block."""
-        with self.lock:
-            number = self.numbers.get(pool)
-            if number is None:
-                os.close(pool._export())
-                number = os.urandom(_keeper.ID_BYTES)
-                self.numbers[pool] = number
-                self.pools[number] = pool
-            pool._set_number(number)
+        os.close(pool._export())
+        number = self.numbers.setdefault(pool, os.urandom(_keeper.ID_BYTES))
+        self.pools[number] = pool
+        pool._set_number(number)
 
     def descriptor_of(self, number):
         """A new descriptor of the pool with this number; None: there is none any more."""
@@ -71,17 +64,18 @@ class _Exports:
 exports = _Exports()
 keeper = _keeper.Keeper(exports.descriptor_of)
 _keeper.stop_at_end(keeper)
+register_after_fork(keeper, _keeper.stop_at_end)
 
 
-def describe(thing, token=0, ready=True):
+def describe(thing, held, token=0, ready=True):
     """
-    The record of an object, in bytes. With `ready`, an event says when a block's memory is; else the caller has
-    waited. A stream that has nothing to do needs no event.
+    The record of an object, in bytes; `held` is its Hold. With `ready`, an event says when a block's memory is; else
+    the caller has waited. A stream that has nothing to do needs no event.
     """
-    data = _cenote.write_record(thing, keeper.port, token, ready)
+    data = _cenote.write_record(thing, held, keeper.port, token, ready)
     if data is None:
         exports.give_number(thing if isinstance(thing, Pool) else getattr(thing, "block", thing).pool)
-        data = _cenote.write_record(thing, keeper.port, token, ready)
+        data = _cenote.write_record(thing, held, keeper.port, token, ready)
     return data
 
 
@@ -93,7 +87,7 @@ def remember_stream(stream, name):
 def block_name(block):
     """Block.name()"""
     keeper.open_port()
-    return describe(block)
+    return describe(block, _cenote.hold(block))
 
 
 # ---- The receiver ----
@@ -103,11 +97,8 @@ class _Imports:
     """What this process has of others."""
 
     def __init__(self):
-        self.lock = threading.Lock()
-        self.reset()
-
-    def reset(self):
         """In a forked child nothing is imported."""
+        self.lock = threading.RLock()
         self.pools = {}    # number -> Pool, the latest last
         self.events = {}   # an event's 64 bytes -> Event
         self.devices = {}  # uuid -> Device
@@ -181,6 +172,7 @@ def _reset():
     exports.__init__()
     imports.__init__()
     keeper.reset()
+    _keeper.stop_at_end(keeper)  # for os.fork(); multiprocessing forgets it, and asks again
 
 
 os.register_at_fork(after_in_child=_reset)
@@ -203,15 +195,18 @@ def rebuild(data, descriptor=None, stream=None, tells=True):
     """The same, whatever it needs. `descriptor`: of its pool, if one came with it. `tells`: the token counts."""
     record = _record.read(data)
     token = record.token if tells else 0
-    if token and record.port == keeper.port:
-        thing = keeper.take(token)  # it never left this process
-        if thing is not None:
-            return thing.view(record.shape, record.dtype, record.view_offset) if record.kind == _record.VIEW else thing
     try:
+        if token and record.port == keeper.port:  # it never left this process
+            thing = _cenote.keep_thing(token)
+            if thing is not None and not (thing.freed if isinstance(thing, Block) else thing.closed):
+                is_view = record.kind == _record.VIEW
+                return thing.view(record.shape, record.dtype, record.view_offset) if is_view else thing
         return _rebuild(data, record, descriptor, stream)
-    finally:
-        if token:
-            tell(record.port, token)  # also if it cannot be had: it will not be read again
+    finally:  # also if it cannot be had: it will not be read again
+        if token and record.port == keeper.port:
+            keeper.let_go([token])
+        elif token:
+            tell(record.port, token)
 
 
 def _rebuild(data, record, descriptor, stream):
@@ -241,7 +236,7 @@ def attach(name: bytes | bytearray | memoryview, stream: StreamLike = None) -> B
 
 def in_flight() -> list[Pool | Block | Event]:
     """What was sent by this process, and has not arrived yet; for a View, its Block."""
-    return keeper.kept()
+    return _cenote.keep_list()
 
 
 # ---- Methods ----

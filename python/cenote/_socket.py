@@ -24,7 +24,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
-from . import _keeper, _record, _share
+from . import _cenote, _keeper, _record, _share
 from ._cenote import Block, Event, Pool, View
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def _socket_of(channel):
         yield channel
         return
     descriptor = channel if isinstance(channel, int) else channel.fileno()
-    borrowed = socket.socket(fileno=descriptor)
+    # Its own type is asked for later. This one keeps Python from making the program's descriptor one that does not
+    # wait, as it does if socket.setdefaulttimeout() was called.
+    borrowed = socket.socket(type=socket.SOCK_STREAM | socket.SOCK_NONBLOCK, fileno=descriptor)
     try:
         yield borrowed
     finally:
@@ -100,12 +102,23 @@ def _closes_at_once(descriptor):
         return False
 
 
+_left = []  # descriptors for the next closer
+
+
+def _close_left():
+    while _left:
+        with suppress(IndexError, OSError):
+            os.close(_left.pop())
+
+
 def _close(descriptor):
     """Close what another process has sent."""
     if _closes_at_once(descriptor):
         os.close(descriptor)
-    else:
-        threading.Thread(target=os.close, args=(descriptor,), name="cenote-closer", daemon=True).start()
+        return
+    _left.append(descriptor)
+    with suppress(RuntimeError):  # no thread can be started: the next one closes this, too
+        threading.Thread(target=_close_left, name="cenote-closer", daemon=True).start()
 
 
 def _is_stream(sock):
@@ -133,8 +146,10 @@ def sending(sock, thing, ready):
         raise TypeError(f"send() takes a Pool, Block, View or Event, not a {type(thing).__name__}")
     if sock.family != socket.AF_UNIX:
         raise ValueError("the socket is not a Unix socket: descriptors cannot travel over it")
-    data = _share.describe(thing, ready=ready)
-    descriptors = [_share.keeper.keep_travelling(thing)]
+    held = _cenote.hold(thing)
+    data = _share.describe(thing, held, ready=ready)
+    descriptors = [_share.keeper.keep_travelling(held)]
+    del held
     try:
         if not isinstance(thing, Event):
             pool = thing if isinstance(thing, Pool) else (thing.block if isinstance(thing, View) else thing).pool
@@ -148,7 +163,8 @@ def sending(sock, thing, ready):
             except BlockingIOError:
                 yield select.POLLOUT, TimeoutError("the socket is full in the middle of a message")
     finally:
-        for descriptor in descriptors:
+        _cenote.keep_sent(descriptors[0])
+        for descriptor in descriptors[1:]:
             os.close(descriptor)
 
 

@@ -12,6 +12,7 @@
  *   py_block.c    Block
  *   py_layout.c   element types and shapes, and View
  *   py_hold.c     what is on its way to another process stays
+ *   py_keep.c     what is on its way, and the channels that carry it
  *   py_postpone.c what goes away where CUDA may not be called
  *   py_exchange.c the buffer protocol and the two array interfaces
  *   py_dlpack.c   DLPack, both ways
@@ -188,7 +189,8 @@ void py_free_postponed_soon(void);
 
 /* ---- The objects ---- */
 
-extern PyTypeObject *py_device_type, *py_stream_type, *py_event_type, *py_pool_type, *py_block_type, *py_view_type;
+extern PyTypeObject *py_device_type, *py_stream_type, *py_event_type, *py_pool_type, *py_block_type, *py_view_type,
+	*py_hold_type;
 
 struct py_device {
 	PyObject_HEAD
@@ -252,6 +254,22 @@ struct py_block {
 	PyObject *weak_references;
 };
 
+/* py_hold.c; from `token` on it is py_keep.c's. */
+struct py_hold {
+	PyObject_HEAD
+	PyObject *thing;
+	struct py_block *block; /* these count the Hold, each if it is not NULL */
+	struct py_pool *pool;
+	struct py_event *event;
+	struct py_stream *stream;
+
+	uint64_t token;
+	bool is_written;            /* the message with it is whole */
+	struct py_channel *channel; /* NULL: only the receiver's word counts */
+	struct py_hold *next, *previous;
+	PyObject *carrier; /* of the channel that ended with it */
+};
+
 int py_device_setup(PyObject *module);
 int py_stream_setup(PyObject *module);
 int py_event_setup(PyObject *module);
@@ -261,6 +279,7 @@ int py_block_setup(PyObject *module);
 int py_layout_setup(PyObject *module);
 int py_kept_setup(PyObject *module);
 int py_hold_setup(PyObject *module);
+int py_keep_setup(PyObject *module);
 
 /* A device's number from an int or a Device; -1 with an exception set. Initializes the library. */
 int py_device_from(PyObject *object);
@@ -326,7 +345,7 @@ bool py_pool_check(const struct py_pool *pool);
 PyObject *py_pool_import_block(struct py_pool *pool, const CUmemPoolPtrExportData *name, uint64_t offset,
 			       uint64_t nbytes, PyObject *stream);
 
-/* ---- Between processes (py_hold.c, py_record.c, py_tell.c) ---- */
+/* ---- Between processes (py_hold.c, py_keep.c, py_record.c, py_tell.c) ---- */
 
 /* hold(thing): a Hold of a Pool, Block or Event, or of a View's Block. */
 PyObject *py_hold(PyObject *module, PyObject *thing);
@@ -337,6 +356,19 @@ PyObject *py_hold(PyObject *module, PyObject *thing);
 CUresult py_block_let_go(struct py_block *block);
 CUresult py_pool_let_go(struct py_pool *pool);
 void py_event_let_go(struct py_event *event);
+
+PyObject *py_keep_begin(PyObject *module, PyObject *arguments);
+PyObject *py_keep(PyObject *module, PyObject *arguments);
+PyObject *py_keep_travelling(PyObject *module, PyObject *arguments);
+PyObject *py_keep_sent(PyObject *module, PyObject *writer);
+PyObject *py_keep_attach(PyObject *module, PyObject *arguments);
+PyObject *py_keep_written(PyObject *module, PyObject *tokens);
+PyObject *py_keep_let_go(PyObject *module, PyObject *tokens);
+PyObject *py_keep_hung_up(PyObject *module, PyObject *number);
+PyObject *py_keep_look(PyObject *module, PyObject *often);
+PyObject *py_keep_thing(PyObject *module, PyObject *token);
+PyObject *py_keep_list(PyObject *module, PyObject *unused);
+PyObject *py_keep_reset(PyObject *module, PyObject *unused);
 
 PyObject *py_record_write(PyObject *module, PyObject *const *values, Py_ssize_t count);
 PyObject *py_record_read(PyObject *module, PyObject *data);

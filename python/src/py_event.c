@@ -121,6 +121,7 @@ static PyObject *event_record(PyObject *object, PyObject *arguments)
 static PyObject *event_synchronize(PyObject *object, PyObject *Py_UNUSED(unused))
 {
 	struct py_event *self = live_event(object);
+	CUevent event = self ? self->handle : NULL; /* meanwhile another thread may close it */
 	struct py_context context;
 	CUresult result;
 
@@ -129,7 +130,7 @@ static PyObject *event_synchronize(PyObject *object, PyObject *Py_UNUSED(unused)
 	Py_BEGIN_ALLOW_THREADS
 	result = py_context_enter(self->device, &context);
 	if (!result) {
-		result = py_cu.cuEventSynchronize(self->handle);
+		result = py_cu.cuEventSynchronize(event);
 		py_context_leave(&context);
 	}
 	Py_END_ALLOW_THREADS

@@ -9,27 +9,22 @@
  */
 #include "py.h"
 
-static PyTypeObject *hold_type;
+PyTypeObject *py_hold_type;
 
-struct py_hold {
-	PyObject_HEAD
-	PyObject *thing;
-	struct py_block *block; /* these count the Hold, each if it is not NULL */
-	struct py_pool *pool;
-	struct py_event *event;
-	struct py_stream *stream;
-};
-
-/* Another thread may have given it up since it was described. */
+/* Whether it can be sent at all. If not, an exception is set. */
 static bool is_there(PyObject *thing)
 {
-	if (PyObject_TypeCheck(thing, py_block_type))
-		return py_block_check((struct py_block *)thing);
+	if (PyObject_TypeCheck(thing, py_block_type)) {
+		struct py_block *block = (struct py_block *)thing;
+		if (block->pool && block->pool->destroyed)
+			PyErr_SetString(PyExc_ValueError, "the block's pool is closed");
+		return !PyErr_Occurred() && py_block_check(block);
+	}
 	if (PyObject_TypeCheck(thing, py_pool_type))
 		return py_pool_check((struct py_pool *)thing);
 	if (PyObject_TypeCheck(thing, py_event_type))
 		return py_event_check((struct py_event *)thing);
-	PyErr_SetString(PyExc_TypeError, "only a Pool, Block, View or Event can be held");
+	PyErr_SetString(PyExc_TypeError, "only a Pool, Block, View or Event can be sent");
 	return false;
 }
 
@@ -39,7 +34,7 @@ PyObject *py_hold(PyObject *Py_UNUSED(module), PyObject *thing)
 
 	if (PyObject_TypeCheck(thing, py_view_type))
 		thing = (PyObject *)((struct py_view *)thing)->layout.block;
-	self = is_there(thing) ? (struct py_hold *)PyType_GenericAlloc(hold_type, 0) : NULL;
+	self = is_there(thing) ? (struct py_hold *)PyType_GenericAlloc(py_hold_type, 0) : NULL;
 	if (!self)
 		return NULL;
 	Py_INCREF(thing);
@@ -86,6 +81,7 @@ static void hold_free(PyObject *object)
 	if (let_go((struct py_hold *)object) == CUDA_ERROR_NOT_PERMITTED && py_postpone(object))
 		return;
 	Py_DECREF(((struct py_hold *)object)->thing);
+	Py_XDECREF(((struct py_hold *)object)->carrier);
 	PyObject_Free(object);
 	Py_DECREF(type);
 }
@@ -111,6 +107,6 @@ static PyType_Spec hold_spec = {
 
 int py_hold_setup(PyObject *module)
 {
-	hold_type = (PyTypeObject *)PyType_FromSpec(&hold_spec);
-	return hold_type ? PyModule_AddType(module, hold_type) : -1;
+	py_hold_type = (PyTypeObject *)PyType_FromSpec(&hold_spec);
+	return py_hold_type ? PyModule_AddType(module, py_hold_type) : -1;
 }

@@ -69,8 +69,26 @@ static PyMethodDef methods[] = {
 	{"hold", py_hold, METH_O,
 	 "hold(thing): as long as the object that this returns lives, what CUDA has for `thing` stays, also when it is "
 	 "freed or closed."},
+	{"keep_begin", py_keep_begin, METH_VARARGS,
+	 "keep_begin(epoll, wake, empty): descriptors of the keeper's; -1 for all: it does not run."},
+	{"keep", py_keep, METH_VARARGS,
+	 "keep(hold, token, connection, descriptor): connection None: only the receiver's word counts."},
+	{"keep_travelling", py_keep_travelling, METH_VARARGS,
+	 "keep_travelling(hold, token): the other end of a pipe, to be sent along."},
+	{"keep_sent", py_keep_sent, METH_O, "keep_sent(writer): the other end was sent along, or will not be."},
+	{"keep_attach", py_keep_attach, METH_VARARGS,
+	 "keep_attach(token, popen, sentinel): the process has begun. False: nothing is kept under this token any more."},
+	{"keep_written", py_keep_written, METH_O, "keep_written(tokens): the messages with these are whole."},
+	{"keep_let_go", py_keep_let_go, METH_O, "keep_let_go(tokens): of bytes, eight for each; others are ignored."},
+	{"keep_hung_up", py_keep_hung_up, METH_O, "keep_hung_up(descriptor): epoll says so of this number."},
+	{"keep_look", py_keep_look, METH_O,
+	 "keep_look(often): let go of what was read so many looks ago. True: nothing is kept, so no look is needed."},
+	{"keep_thing", py_keep_thing, METH_O, "keep_thing(token): what is kept under it, or None."},
+	{"keep_list", py_keep_list, METH_NOARGS, "keep_list(): all that is kept."},
+	{"keep_reset", py_keep_reset, METH_NOARGS,
+	 "keep_reset(): in a forked child, nothing is on its way, and no descriptor is needed."},
 	{"write_record", (PyCFunction)(void (*)(void))py_record_write, METH_FASTCALL,
-	 "write_record(thing, port, token, ready): bytes; None: the pool has no number yet."},
+	 "write_record(thing, hold, port, token, ready): bytes; None: the pool has no number yet."},
 	{"read_record", py_record_read, METH_O, "read_record(data): the fields of cenote._record.Record."},
 	{"restore", (PyCFunction)(void (*)(void))py_record_restore, METH_FASTCALL,
 	 "restore(data, own_port, pools, events, stream): the Block or View of a record; None: it is something else, "
@@ -93,8 +111,8 @@ PyMODINIT_FUNC PyInit__cenote(void);
 PyMODINIT_FUNC PyInit__cenote(void)
 {
 	static int (*const setups[])(PyObject *) = {
-		py_device_setup, py_event_setup,  py_stream_setup, py_pool_setup,      py_report_setup,
-		py_block_setup,  py_layout_setup, py_kept_setup,   py_kept_list_setup, py_hold_setup,
+		py_device_setup, py_event_setup, py_stream_setup,    py_pool_setup, py_report_setup, py_block_setup,
+		py_layout_setup, py_kept_setup,  py_kept_list_setup, py_hold_setup, py_keep_setup,
 	};
 	PyObject *module = check_interpreter(NULL, NULL);
 

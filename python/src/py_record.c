@@ -46,7 +46,7 @@ static CUresult write_device(int device, CUuuid *ret_uuid)
 	return result;
 }
 
-static CUresult write_block(struct record *record, struct py_block *block, bool ready)
+static CUresult write_block(struct record *record, struct py_block *block, struct py_stream *stream, bool ready)
 {
 	CUresult result;
 
@@ -59,9 +59,9 @@ static CUresult write_block(struct record *record, struct py_block *block, bool 
 		return result;
 	record->offset = block->ptr - block->base;
 	record->nbytes = block->nbytes;
-	if (ready && !py_stream_is_idle(block->stream)) {
+	if (ready && !py_stream_is_idle(stream)) {
 		record->flags |= HAS_READY;
-		result = py_stream_ready(block->stream, &record->ready);
+		result = py_stream_ready(stream, &record->ready);
 	}
 	return result;
 }
@@ -76,8 +76,11 @@ static void write_view(struct record *record, const struct py_layout *layout)
 		record->shape[i] = (uint64_t)layout->shape[i];
 }
 
-/* An Event's, a Pool's, a Block's or a View's. -1 with an exception set; 1: the pool has no number yet. */
-static int write_thing(struct record *record, PyObject *thing, bool ready)
+/*
+ * An Event's, a Pool's, a Block's or a View's, of which `hold` is a Hold: its stream, whatever the block's is now, says
+ * when the memory is ready. -1 with an exception set; 1: the pool has no number yet.
+ */
+static int write_thing(struct record *record, PyObject *thing, const struct py_hold *hold, bool ready)
 {
 	bool is_view = PyObject_TypeCheck(thing, py_view_type), is_pool = PyObject_TypeCheck(thing, py_pool_type);
 	struct py_event *event = PyObject_TypeCheck(thing, py_event_type) ? (struct py_event *)thing : NULL;
@@ -85,6 +88,10 @@ static int write_thing(struct record *record, PyObject *thing, bool ready)
 	struct py_pool *pool;
 	CUresult result;
 
+	if (hold->thing != (is_view ? (PyObject *)block : thing)) {
+		PyErr_SetString(PyExc_TypeError, "this is a Hold of something else");
+		return -1;
+	}
 	if (event) {
 		record->kind = KIND_EVENT;
 		if (py_event_name(event, &record->ready))
@@ -94,14 +101,6 @@ static int write_thing(struct record *record, PyObject *thing, bool ready)
 			py_raise(result);
 		return result ? -1 : 0;
 	}
-	if (!is_view && !is_pool && !PyObject_TypeCheck(thing, py_block_type)) {
-		PyErr_SetString(PyExc_TypeError, "only a Pool, Block, View or Event has a record");
-		return -1;
-	}
-	if (!is_pool && !py_block_check(block))
-		return -1;
-	if (is_pool && !py_pool_check((struct py_pool *)thing))
-		return -1;
 	pool = is_pool ? (struct py_pool *)thing : block->pool;
 	if (!pool) {
 		PyErr_SetString(PyExc_TypeError, "kept memory is not sent: send its object's name, and open it in the "
@@ -119,7 +118,7 @@ static int write_thing(struct record *record, PyObject *thing, bool ready)
 	memcpy(record->pool, pool->number, sizeof record->pool);
 	result = write_device(pool->device, &record->device);
 	if (!result && !is_pool)
-		result = write_block(record, block, ready);
+		result = write_block(record, block, hold->stream, ready);
 	if (is_view)
 		write_view(record, &((struct py_view *)thing)->layout);
 	if (result && !PyErr_Occurred())
@@ -127,24 +126,25 @@ static int write_thing(struct record *record, PyObject *thing, bool ready)
 	return result ? -1 : 0;
 }
 
-/* write_record(thing, port, token, ready) */
+/* write_record(thing, hold, port, token, ready) */
 PyObject *py_record_write(PyObject *Py_UNUSED(module), PyObject *const *values, Py_ssize_t count)
 {
 	struct record record = {.version = VERSION};
-	const char *port = count == 4 ? PyBytes_AsString(values[1]) : NULL;
+	bool is_hold = count == 5 && PyObject_TypeCheck(values[1], py_hold_type);
+	const char *port = is_hold ? PyBytes_AsString(values[2]) : NULL;
 	int status;
 
-	if (!port || PyBytes_Size(values[1]) != PY_ID_BYTES) {
+	if (!port || PyBytes_Size(values[2]) != PY_ID_BYTES) {
 		if (!PyErr_Occurred())
-			PyErr_SetString(PyExc_TypeError, "write_record(thing, port, token, ready)");
+			PyErr_SetString(PyExc_TypeError, "write_record(thing, hold, port, token, ready)");
 		return NULL;
 	}
 	memcpy(record.magic, magic, sizeof magic);
 	memcpy(record.port, port, sizeof record.port);
-	record.token = PyLong_AsUnsignedLongLong(values[2]);
+	record.token = PyLong_AsUnsignedLongLong(values[3]);
 	if (PyErr_Occurred())
 		return NULL;
-	status = write_thing(&record, values[0], PyObject_IsTrue(values[3]) == 1);
+	status = write_thing(&record, values[0], (struct py_hold *)values[1], PyObject_IsTrue(values[4]) == 1);
 	if (status < 0)
 		return NULL;
 	if (status > 0)

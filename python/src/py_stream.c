@@ -252,9 +252,11 @@ static PyObject *stream_synchronize(PyObject *self, PyObject *Py_UNUSED(unused))
 /* What another object's work is in: a new reference to the Stream itself, or to a Block's. */
 static PyObject *stream_of(PyObject *object, int device)
 {
-	if (!PyObject_TypeCheck(object, py_block_type))
+	if (PyObject_TypeCheck(object, py_block_type))
+		object = (PyObject *)((struct py_block *)object)->stream;
+	else if (!PyObject_TypeCheck(object, py_stream_type) || ((struct py_stream *)object)->destroyed)
 		return (PyObject *)py_stream_from(object, device);
-	object = (PyObject *)((struct py_block *)object)->stream; /* which may be closed */
+	/* A closed one, too, while it has work and blocks. */
 	Py_INCREF(object);
 	return object;
 }

@@ -16,7 +16,12 @@ os.environ.setdefault("CENOTE_DEVICE", "host")
 sys.path.insert(0, str(Path(__file__).parent))
 
 import cenote  # noqa: E402 (the device is chosen first)
-from cenote import _share  # noqa: E402
+from cenote import _cenote, _share  # noqa: E402
+
+
+def record_of(thing, *arguments, **words):
+    """What travels for an object."""
+    return _share.describe(thing, _cenote.hold(thing), *arguments, **words)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -54,7 +59,7 @@ def pool():
     with cenote.Pool() as made:
         yield made
         gc.collect()
-        assert _share.keeper._empty.wait(30), "something is still on its way"
+        assert _share.keeper.wait_empty(30), "something is still on its way"
         assert made.stats.live_blocks == 0
 
 

@@ -12,6 +12,7 @@ import cenote
 import numpy
 import pytest
 from cenote import _cenote, _share
+from conftest import record_of
 
 KINDS = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
          "float64", "complex64", "complex128"]
@@ -104,7 +105,7 @@ def test_shapes(pool):
 def test_a_forged_view_stays_in_its_block(pool):
     """A record comes from another process: its view may not begin where the block ends."""
     block = pool.allocate(512)
-    record = _share.describe(block.view((), "float64", 504))
+    record = record_of(block.view((), "float64", 504))
     offset = len(record) - 8
     assert record[offset:] == (504).to_bytes(8, "little")
     descriptor = pool._export()

@@ -31,13 +31,21 @@ freed.free()
 descriptor = pool._export()
 imported = cenote.Pool._import(descriptor, 0, True)
 os.close(descriptor)
-record, of_view = _share.describe(block), _share.describe(block.view((2, 2)))
+hold, view = _cenote.hold(block), block.view((2, 2))
+record, of_view = _share.describe(block, hold), _share.describe(view, hold)
 pools = {_cenote.read_record(record)[3]: imported}
 busy, gate = cenote.Stream(), threading.Event()  # what is sent from a busy stream has an event
 busy.call(gate.wait)
 waiting = pool.allocate(8, busy)
-of_waiting = _share.describe(waiting)
+held_waiting = _cenote.hold(waiting)
+of_waiting = _share.describe(waiting, held_waiting)
 events = {_cenote.read_record(of_waiting)[8]: event}
+
+_share.keeper.open_port()
+pipe, (reader, writer) = object(), os.pipe()
+
+def kept(_):
+    _cenote.keep_let_go((77).to_bytes(8, "little"))
 
 class Array:
     def __dlpack__(self, **wishes):
@@ -52,9 +60,14 @@ stream.record()|stream.record(event)|stream.wait(event)|stream.wait(block)|strea
 block.view((2, 2), "uint8")|repr(block.view((2, 2)))|block.view(4).shape|block.__dlpack__()|block.__array_interface__
 block.__dlpack__(max_version=(1, 0))|memoryview(block)|block.copy_from(b"x")|block.tobytes()|block.device|block.pool
 repr((block, pool, stream, event, block.device))|pool.stats|pool.importers()|pool.watch().close()|block == freed
-block.use(None)|block.join(stream)|_cenote.write_record(block, bytes(16), 5, True)
-_cenote.write_record(waiting, bytes(16), 5, True)|_cenote.write_record(event, bytes(16), 0, True)
-_cenote.write_record(pool, bytes(16), 0, True)|_cenote.write_record(block.view(3), bytes(16), 0, False)
+block.use(None)|block.join(stream)|_cenote.write_record(block, hold, bytes(16), 5, True)
+_cenote.write_record(waiting, held_waiting, bytes(16), 5, True)|_cenote.hold(block)|_cenote.hold(block.view(3)).thing
+_cenote.write_record(event, _cenote.hold(event), bytes(16), 0, True)|_cenote.keep_list()|_cenote.keep_thing(12345)
+_cenote.write_record(pool, _cenote.hold(pool), bytes(16), 0, True)|_cenote.write_record(view, hold, bytes(16), 0, False)
+kept(_cenote.keep(_cenote.hold(block), 77, None, -1))
+kept(_cenote.keep_sent(_cenote.keep_travelling(_cenote.hold(pool), 77)))
+kept(_cenote.keep(_cenote.hold(event), 77, pipe, reader))|_cenote.keep_attach(77, pipe, reader)|_cenote.keep_look(5)
+kept((_cenote.keep(_cenote.hold(view), 77, None, -1), _cenote.keep_attach(77, pipe, reader)))|_cenote.keep_written([77])
 _cenote.read_record(of_view)|_cenote.restore(record, None, pools, {}, None)
 _cenote.restore(of_view, None, pools, {}, stream)
 _cenote.restore(of_waiting, None, pools, events, None)|_cenote.restore(of_waiting, None, pools, {}, None)
@@ -70,9 +83,9 @@ cenote.Event.open(bytes(64))|block.copy_from(5)|block.copy_from(bytes(100))|ceno
 block.__dlpack__(copy=True)|block.view([1] * 40)|stream.call(5)|pool.limit("x")|imported.stats
 _cenote.restore(b"x", None, pools, {}, None)|_cenote.restore(record, None, 5, {}, None)
 _cenote.restore(record, 5, {}, {}, 5)|_cenote.restore(record[:64] + bytes(56) + record[120:], None, pools, {}, None)
-_cenote.restore(record, None, pools, {}, "x")|_cenote.write_record(freed, bytes(16), 0, True)
-_cenote.write_record(5, bytes(16), 0, True)|_cenote.write_record(block, b"x", 0, True)
-_cenote.write_record(block, bytes(16), -1, True)
+_cenote.restore(record, None, pools, {}, "x")|_cenote.hold(freed)|_cenote.hold(5)|_cenote.keep(hold, 77, pipe, 9999)
+_cenote.write_record(5, hold, bytes(16), 0, True)|_cenote.write_record(block, hold, b"x", 0, True)
+_cenote.write_record(block, hold, bytes(16), -1, True)|_cenote.write_record(block, held_waiting, bytes(16), 0, True)
 _cenote.restore(of_waiting, None, pools, dict.fromkeys(events, 5.5), None)|_cenote.read_record(5)|_cenote.tell(b"x", 1)
 '''
 CALLS, ROUNDS = 50, 4

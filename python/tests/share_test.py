@@ -43,7 +43,7 @@ def kill(process):
 
 def wait_empty():
     """Wait until everything has arrived or is lost."""
-    assert _share.keeper._empty.wait(PATIENCE_S) and cenote.in_flight() == []
+    assert _share.keeper.wait_empty(PATIENCE_S)
 
 
 def wait_back(pool):
@@ -582,7 +582,7 @@ def test_senders_that_have_ended_leave_no_socket():
             conn.recv()
             conn.send("are you told?")
             assert conn.recv() == ([], 0)
-        _share.imports.reset()  # the pools of others, which have descriptors
+        _share.imports.__init__()  # the pools of others, which have descriptors
         if before is None:
             before = len(os.listdir("/proc/self/fd"))
     assert len(os.listdir("/proc/self/fd")) <= before

@@ -20,7 +20,8 @@ from types import SimpleNamespace
 import cenote
 import numpy
 import pytest
-from cenote import _keeper, _record, _share, _socket
+from cenote import _cenote, _keeper, _record, _share, _socket
+from conftest import record_of
 
 KINDS = [socket.SOCK_STREAM, socket.SOCK_SEQPACKET, socket.SOCK_DGRAM]
 PATIENCE_S = 30
@@ -38,7 +39,7 @@ def pair(request):
 
 def wait_empty():
     """Wait until everything has arrived or is lost."""
-    assert _share.keeper._empty.wait(PATIENCE_S) and cenote.in_flight() == []
+    assert _share.keeper.wait_empty(PATIENCE_S)
 
 
 def descriptors():
@@ -224,7 +225,7 @@ def good_message(pool):
 
 def message_of(block):
     """The bytes of a message."""
-    data = _share.describe(block, ready=False)
+    data = record_of(block, ready=False)
     return _socket.HEAD.pack(_socket.MAGIC, len(data)) + data
 
 
@@ -258,6 +259,26 @@ def test_wrong_descriptors_are_refused_and_closed(pool):
         if thread.name == "cenote-closer":
             thread.join(PATIENCE_S)
     assert descriptors() <= before  # an earlier test's may have been closed meanwhile
+
+
+def test_a_closer_that_cannot_begin(pool, monkeypatch):
+    """The error is the message's, and the next closer closes all."""
+    def fail(_):
+        raise RuntimeError("no thread")
+
+    before, plain = descriptors(), threading.Thread.start
+    with open("/dev/null") as null:
+        for start in (fail, plain):
+            monkeypatch.setattr(threading.Thread, "start", start)
+            one, two = socket.socketpair()
+            with one, two:
+                socket.send_fds(one, [b"x" * 100], [null.fileno()] * 2)
+                with pytest.raises(ValueError, match="not a message"):
+                    cenote.recv(two)
+    for thread in threading.enumerate():
+        if thread.name == "cenote-closer":
+            thread.join(PATIENCE_S)
+    assert descriptors() <= before
 
 
 def test_which_descriptors_close_at_once(tmp_path):
@@ -350,7 +371,7 @@ def test_the_deadline_begins_with_the_message(pool, monkeypatch):
 
 def test_any_damaged_byte_is_an_error_or_harmless(pool):
     view = cenote.share(numpy.arange(6, dtype="int32").reshape(2, 3), pool)
-    data = _share.describe(view, ready=False)
+    data = record_of(view, ready=False)
     for at, change in itertools.product(range(len(data)), (0x01, 0x80, 0xff)):
         damaged = bytearray(data)
         damaged[at] ^= change
@@ -367,16 +388,16 @@ def test_a_record_is_what_was_written(pool):
     array = numpy.asarray(pool.allocate(64))
     part = cenote.Block.from_dlpack(array[16:60])
     port = _share.keeper.open_port()
-    record = _record.read(_share.describe(part.view((2, 3), "float32", 8), token=7))
+    record = _record.read(record_of(part.view((2, 3), "float32", 8), token=7))
     assert record[:3] == (_record.VIEW, _record.ON_HOST, port) and len(record.pool) == 16
     assert record[4] == part.device.uuid and len(record.pointer) == 64
     assert record[6:] == (16, 44, bytes(64), 7, "float32", 8, (2, 3))
     event = cenote.Event()
-    assert _record.read(_share.describe(event))[:10] == (_record.EVENT, 0, port, bytes(16), event.device.uuid,
+    assert _record.read(record_of(event))[:10] == (_record.EVENT, 0, port, bytes(16), event.device.uuid,
                                                           bytes(64), 0, 0, event.name, 0)
-    assert _record.read(_share.describe(pool)).kind == _record.POOL
+    assert _record.read(record_of(pool)).kind == _record.POOL
     with pytest.raises(TypeError):
-        _share.describe(5)
+        record_of(5)
 
 
 def test_the_port_answers_only_what_it_knows(pool):
@@ -553,12 +574,15 @@ def test_an_end_that_was_another_descriptors(pool):
     reader, writer = os.pipe()
     token = _share.keeper.new_token()
     _share.keeper.open_port()
-    _share.keeper.keep(block, token, Connection(os.dup(writer), readable=False))
-    [own] = _share.keeper._ends
-    _share.keeper._handle(own, select.EPOLLHUP)
+    before = set(os.listdir("/proc/self/fd"))
+    connection = Connection(os.dup(writer), readable=False)
+    _share.keeper.keep(_cenote.hold(block), token, connection)
+    for own in set(os.listdir("/proc/self/fd")) - before:
+        _share.keeper._handle(int(own), select.EPOLLHUP)
     _share.keeper._handle(reader, select.EPOLLHUP)  # not one of the keeper's
     assert cenote.in_flight() == [block]
-    assert _share.keeper.take(token) is block
+    _share.keeper.let_go([token])
+    assert cenote.in_flight() == []
     for each in (reader, writer):
         os.close(each)
     wait_empty()

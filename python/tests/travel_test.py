@@ -7,13 +7,14 @@ import os
 import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
-import time
 
 import cenote
 import numpy
 import pytest
-from cenote import _keeper, _share
+from cenote import _cenote, _keeper, _share
 from share_test import PATIENCE_S, SPAWN, answer, attach_elsewhere, kill, peer, stop, wait_back, wait_empty
 
 METHODS = ["spawn", "forkserver"]
@@ -125,23 +126,111 @@ def test_a_block_arrives_whose_stream_is_closed(pipe, pool):
     del memory
 
 
-def test_a_block_that_goes_while_it_is_sent(pool, monkeypatch):
-    """Another thread frees it after it was described, and before it is kept."""
+def give_up(thing):
+    """Free or close it."""
+    thing.free() if isinstance(thing, cenote.Block) else thing.close()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_another_thread_gives_up_while_it_is_sent(pipe, pool, monkeypatch, when):
+    """After it is held, and before or after it is described: it arrives, or the sender hears of it."""
     plain = _share.describe
 
     def describe(thing, *arguments, **words):
+        if when == "before":
+            give_up(thing)
         data = plain(thing, *arguments, **words)
-        thing.close() if isinstance(thing, cenote.Event) else thing.free()
+        if when == "after":
+            give_up(thing)
         return data
 
     monkeypatch.setattr(_share, "describe", describe)
+    one, other = pipe
+    event, another = cenote.Event(), cenote.Pool()
+    event.record()
+    for thing in (cenote.share(b"given up", pool).block, another):
+        one.send(thing)
+    if when == "before":
+        with pytest.raises(ValueError, match="closed"):
+            one.send(event)
+    else:
+        one.send(event)
+    assert answers_of(other, 2) == [b"given up", "Pool"]
+    if when == "after":
+        assert answers_of(other, 1) == ["Event"]
+    wait_empty()
+
+
+def test_the_stream_is_changed_while_a_block_is_sent(pipe, pool, monkeypatch):
+    """The event that the record names stays, although nobody else has its stream any more."""
+    one, other = pipe
+    gate, plain = threading.Event(), _share.remember_stream
+    with cenote.Stream() as later, peer(answer_over) as (conn, _):
+        conn.send(other)
+        streams = [cenote.Stream()]
+        block = pool.allocate(8, streams[0])
+        memory = memoryview(block)
+
+        def remember(stream, name):
+            plain(stream, name)
+            block.use(later)
+            streams.pop().close()
+
+        monkeypatch.setattr(_share, "remember_stream", remember)
+        streams[0].call(gate.wait)
+        streams[0].call(lambda: memory.__setitem__(slice(0, 8), b"in order"))
+        one.send(block)
+        assert not streams
+        conn.send(1)
+        gate.set()
+        assert conn.recv() == b"in order"
+        wait_empty()
+    del memory
+
+
+def test_a_block_of_a_closed_pool_cannot_be_sent(pipe):
+    """Its receiver could not have the pool."""
+    one, other = pipe
+    with cenote.Pool() as pool:
+        block = cenote.share(b"late", pool).block
+        one.send(block)
+        assert other.recv() is block  # now the pool has a number
+    with pytest.raises(ValueError, match="pool is closed"):
+        one.send(block)
+    assert cenote.in_flight() == []
+
+
+def test_what_comes_back_to_its_own_process(pipe, pool):
+    """Also if the program has given it up."""
+    one, other = pipe
+    view = cenote.share(numpy.arange(3), pool)
+    for thing in (view.block, view):
+        one.send(thing)
+    block = view.block
+    del thing, view
+    block.free()
+    assert other.recv().tobytes() == numpy.arange(3).tobytes()
+    assert numpy.asarray(other.recv()).tolist() == [0, 1, 2]
+    with cenote.Pool() as closed:
+        one.send(closed)
+    assert other.recv().imported
+    wait_empty()
+
+
+def test_a_closed_streams_block_comes_back_to_its_own_process(pool):
     one, two = socket.socketpair()
+    gate = threading.Event()
     with one, two:
-        for send in (SPAWN.Pipe()[1].send, lambda thing: cenote.send(one, thing)):
-            for thing in (pool.allocate(8), cenote.Event()):
-                with pytest.raises(ValueError, match="freed|closed"):
-                    send(thing)
-    assert cenote.in_flight() == [] and pool.stats.live_blocks == 0
+        with cenote.Stream() as stream:
+            block = pool.allocate(8, stream)
+            memory = memoryview(block)
+            stream.call(gate.wait)
+            stream.call(lambda: memory.__setitem__(slice(0, 8), b"in order"))
+            cenote.send(one, block)
+        again = cenote.recv(two)
+        gate.set()
+        assert again.tobytes() == b"in order"
+    del memory
 
 
 def test_what_is_of_a_closed_pool_arrives(pipe):
@@ -280,9 +369,11 @@ def read_badly(conn):
             conn.send("could not read it")
 
 
-def look(later=0.0):
-    """Let the keeper look after what has not arrived, as if it were later."""
-    _share.keeper._look_after(time.monotonic() + later)
+def look(often=1):
+    """Let the keeper look after what has not arrived. (It may look by itself as well, once in a second.)"""
+    for _ in range(often):
+        _share.keeper._attach()
+        _cenote.keep_look(_keeper.UNTOLD_LOOKS)
 
 
 def test_a_reader_that_fails_before_the_block(pool):
@@ -290,12 +381,40 @@ def test_a_reader_that_fails_before_the_block(pool):
     with peer(read_badly) as (conn, _):
         conn.send((Unreadable(), pool.allocate(8)))
         assert conn.recv() == "could not read it"
-        look()
-        look(_keeper.UNTOLD_SECONDS - 1)
+        look(_keeper.UNTOLD_LOOKS // 2)
         assert len(cenote.in_flight()) == 1
-        look(_keeper.UNTOLD_SECONDS + 1)
+        look(_keeper.UNTOLD_LOOKS)
         assert cenote.in_flight() == []
     assert pool.stats.live_blocks == 0
+
+
+def test_what_was_lost_goes_however_busy_its_channel_is(pipe, pool):
+    one, other = pipe
+    one.send((Unreadable(), pool.allocate(8)))
+    with pytest.raises(ZeroDivisionError):
+        other.recv()
+    look()
+    one.send("this is not read")
+    block = pool.allocate(16)
+    one.send(block)
+    look(_keeper.UNTOLD_LOOKS)
+    assert cenote.in_flight() == [block]
+    assert other.recv() == "this is not read" and other.recv() is block
+
+
+def test_a_pickle_that_takes_its_time(pipe, pool):
+    """Its message is not there, so it has not been read."""
+    class Slow:
+        def __reduce__(self):
+            look(3 * _keeper.UNTOLD_LOOKS)
+            return str, ("slow",)
+
+    one, other = pipe
+    block = cenote.share(b"patience", pool).block
+    one.send((block, Slow()))
+    block.free()
+    assert other.recv()[0].tobytes() == b"patience"
+    wait_empty()
 
 
 @pytest.mark.parametrize("duplex", [True, False])
@@ -305,11 +424,9 @@ def test_what_was_not_read_stays(pool, duplex):
     block = cenote.share(b"after a year", pool).block
     writer.send(block)
     block.free()
-    for _ in range(2):
-        look(365 * 86400)
+    look(3 * _keeper.UNTOLD_LOOKS)
     writer.close()
-    for _ in range(2):
-        look(365 * 86400)
+    look(3 * _keeper.UNTOLD_LOOKS)
     assert answers_of(reader, 1) == [b"after a year"]
     wait_empty()
     reader.close()
@@ -317,7 +434,7 @@ def test_what_was_not_read_stays(pool, duplex):
 
 
 def test_the_keeper_looks_by_itself(pool, monkeypatch):
-    monkeypatch.setattr(_keeper, "UNTOLD_SECONDS", 0.0)
+    monkeypatch.setattr(_keeper, "UNTOLD_LOOKS", 1)
     monkeypatch.setattr(_keeper, "LOOK_SECONDS", 0.01)
     with peer(read_badly) as (conn, _):
         conn.send((Unreadable(), pool.allocate(8)))
@@ -351,8 +468,7 @@ def test_a_process_that_is_killed_before_it_has_its_arguments(pool, method, tmp_
     with open(tmp_path / "fifo", "rb", buffering=0) as told:
         assert told.read(1) == b"!"
         assert len(cenote.in_flight()) == 1
-        look()
-        look(_keeper.UNTOLD_SECONDS + 1)
+        look(3 * _keeper.UNTOLD_LOOKS)
         assert len(cenote.in_flight()) == 1  # it may take its time
         os.kill(process.pid, signal.SIGKILL)
         process.join(PATIENCE_S)
@@ -370,6 +486,219 @@ class Waits:
         descriptor = os.open(state["path"], os.O_WRONLY)
         os.write(descriptor, b"!")
         threading.Event().wait()
+
+
+# ---- Trouble ----
+
+
+NO_DESCRIPTOR = """
+import cenote, multiprocessing, os, resource, socket
+from cenote import _cenote, _keeper, _share
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+pool = cenote.Pool()
+block = pool.allocate(8)
+one, other = multiprocessing.Pipe()
+first, second = multiprocessing.Pipe()
+first.send(block)
+sock, end = socket.socketpair()
+cenote.send(sock, pool)
+before, taken = descriptors(), []
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+try:
+    while True:
+        taken.append(os.dup(0))
+except OSError:
+    pass
+_share.keeper._attach()
+_cenote.keep_look(_keeper.UNTOLD_LOOKS)
+for send in (one.send, lambda thing: cenote.send(sock, thing)):
+    try:
+        send(pool.allocate(16))
+    except OSError as error:
+        print(error.strerror)
+print(cenote.in_flight() == [block, pool])
+for each in taken:
+    os.close(each)
+print(descriptors() - before)
+for each in (first, second, sock, end):
+    each.close()
+print(_share.keeper.wait_empty(30))  # the keeper goes on
+one.send(block)
+print(other.recv() is block)
+"""
+
+
+def test_no_descriptor_is_left():
+    done = subprocess.run([sys.executable, "-c", NO_DESCRIPTOR], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [*["Too many open files"] * 2, "True", "0", "True", "True"]
+
+
+def test_a_process_that_is_closed_before_it_has_its_arguments(pool, tmp_path):
+    """Its sentinel's number may be another's by then."""
+    os.mkfifo(tmp_path / "fifo")
+    process = SPAWN.Process(target=print, args=(Waits(str(tmp_path / "fifo")), pool.allocate(8)))
+    process.start()
+    popen = process._popen  # as a debugger may have it
+    with open(tmp_path / "fifo", "rb", buffering=0) as told:
+        assert told.read(1) == b"!"
+        process.kill()
+        process.join()
+        process.close()
+    wait_empty()
+    assert popen.sentinel is not None
+
+
+def test_connections_wait_as_before(pool):
+    """Python makes the descriptor of a socket object one that does not wait, if there is a default timeout."""
+    one, other = SPAWN.Pipe()
+    with one, other:
+        socket.setdefaulttimeout(PATIENCE_S)
+        try:
+            one.send(pool.allocate(8))
+            look()
+            other.recv()
+            cenote.send(one, pool)
+            assert cenote.recv(other).imported
+        finally:
+            socket.setdefaulttimeout(None)
+        assert os.get_blocking(one.fileno()) and os.get_blocking(other.fileno())
+
+
+ANYWHERE = """
+import cenote, faulthandler, gc, multiprocessing, random, signal
+faulthandler.dump_traceback_later(60, exit=True)
+
+class Node:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        use()
+
+def use(*_):
+    cenote.in_flight()
+    two.send(pool)
+    assert three.recv() is pool
+
+one, other = multiprocessing.Pipe()
+two, three = multiprocessing.Pipe()
+pool = cenote.Pool()
+block = pool.allocate(8)
+signal.signal(signal.SIGALRM, lambda *_: cenote.in_flight())
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+random.seed(1)
+for _ in range(3000):
+    gc.set_threshold(random.randint(2, 60), 1000, 1000)
+    Node()
+    lists = [[] for _ in range(random.randint(0, 40))]
+    one.send(block)
+    assert other.recv() is block
+signal.setitimer(signal.ITIMER_REAL, 0)
+gc.collect()
+print(cenote.in_flight())
+"""
+
+
+def test_finalisers_and_handlers_come_in_anywhere():
+    done = subprocess.run([sys.executable, "-c", ANYWHERE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+
+
+def test_a_connection_that_is_closed_while_it_sends(pool):
+    one, other = SPAWN.Pipe()
+
+    class Closes:
+        def __reduce__(self):
+            one.close()
+            return str, ()
+
+    for things in ((Closes(), pool.allocate(8)), (pool.allocate(8), Closes())):
+        one, other = SPAWN.Pipe()
+        with pytest.raises((OSError, TypeError)):  # the second is what Python says
+            one.send(things)
+        other.close()
+        wait_empty()
+
+
+def test_a_child_that_is_forked_while_a_message_is_sent(pool, monkeypatch):
+    """It has the descriptor that travels, and closes it at once."""
+    ready, go = os.pipe()
+    children = []
+
+    def send_fds(*_):
+        children.append(os.fork())
+        if not children[0]:
+            os.close(go)
+            os.read(ready, 1)
+            os._exit(0)
+        raise BlockingIOError
+
+    monkeypatch.setattr(socket, "send_fds", send_fds)
+    one, two = socket.socketpair()
+    with one, two, pytest.raises(BlockingIOError):
+        cenote.send(one, pool.allocate(8))
+    wait_empty()  # although the child lives
+    for each in (ready, go):
+        os.close(each)
+    assert os.waitpid(children[0], 0)[1] == 0
+
+
+FORKED = """
+import cenote, multiprocessing, os, sys
+one, other = multiprocessing.Pipe()
+ready, go = os.pipe()
+if not os.fork():
+    one.close()
+    os.close(go)
+    other.send(cenote.share(b"of a forked child").block)
+    sys.exit()
+other.close()
+os.close(ready)
+assert one.poll(30)
+print(one.recv().tobytes().decode())
+os.wait()
+"""
+
+
+def test_a_forked_child_waits_at_its_end_too():
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "of a forked child\n", "")
+
+
+NO_START = """
+import cenote, multiprocessing, os, threading
+pool = cenote.Pool()
+one, other = multiprocessing.Pipe()
+before = len(os.listdir("/proc/self/fd"))
+start, eventfd = threading.Thread.start, os.eventfd
+
+def fail(*_):
+    raise RuntimeError("not now")
+
+for name in ("thread", "eventfd"):
+    if name == "thread":
+        threading.Thread.start = fail
+    else:
+        os.eventfd = fail
+    try:
+        one.send(pool)
+    except RuntimeError as error:
+        print(name, error)
+    threading.Thread.start, os.eventfd = start, eventfd
+print(len(os.listdir("/proc/self/fd")) - before)
+one.send(pool)
+assert other.recv() is pool
+print(cenote._share.keeper.wait_empty(30))
+"""
+
+
+def test_a_keeper_that_cannot_begin_begins_later():
+    done = subprocess.run([sys.executable, "-c", NO_START], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "thread not now\neventfd not now\n0\nTrue\n"
 
 
 # ---- What the program has ----

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is on its way: each Hold under its token, and the channels that carry the messages.
+ *
+ * A Hold stays here until it is let go: by its token, which the receiver tells; by the end of its channel, when the
+ * system says that nobody else has it open; or when its message was read so long ago that nobody will tell of it.
+ * cenote/_keeper.py has the thread that hears of all this, and says what is to be done.
+ *
+ * A channel is the pipe or socket of a Connection, or the sentinel of a process that begins with the message (a Popen
+ * of multiprocessing's), or a pipe for one message, whose other end travels with it. The descriptor is our own: the
+ * program may close its one at any time. As long as a message is on its way, a reader sees no end of the channel; and
+ * it reads the message before the end. A channel goes with its last Hold.
+ *
+ * The GIL is the lock of all this: what calls Python, or a finaliser, is done when the tables are whole, so no other
+ * thread, signal handler or finaliser finds them otherwise.
+ */
+#include "py.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct py_channel {
+	struct py_channel *next;
+	PyObject *carrier;      /* the Connection or Popen; NULL: a pipe for one message */
+	bool is_connection;     /* bytes that are unread can be asked for */
+	int descriptor, writer; /* the other end of that pipe, until the message is sent; else -1 */
+	struct py_hold *first;  /* NULL only while it is made */
+	uint64_t read;          /* messages up to this token are known to have been read; 0: nothing is known, */
+	unsigned look_count;    /* and how often we have looked since */
+};
+
+static struct py_channel *channels;
+static PyObject *kept;                          /* {token: Hold} */
+static int waiting = -1, wake = -1, empty = -1; /* the keeper's epoll and two eventfds; all its own */
+static bool is_resting;                         /* the keeper waits for no time: `wake` wakes it */
+
+/* ---- Channels ---- */
+
+static struct py_channel *channel_of(int descriptor)
+{
+	struct py_channel *channel = channels;
+
+	while (channel && channel->descriptor != descriptor)
+		channel = channel->next;
+	return channel;
+}
+
+static struct py_channel *channel_for(const PyObject *carrier)
+{
+	struct py_channel *channel = channels;
+
+	while (channel && channel->carrier != carrier)
+		channel = channel->next;
+	return channel;
+}
+
+/* Takes over the descriptors. Returns 0 or errno. */
+static int make_channel(PyObject *carrier, int descriptor, int writer, struct py_channel **ret_channel)
+{
+	struct py_channel *channel = malloc(sizeof *channel);
+	struct epoll_event event = {.data.fd = descriptor};
+	int error = 0;
+
+	if (!channel || descriptor < 0 || epoll_ctl(waiting, EPOLL_CTL_ADD, descriptor, &event)) {
+		error = errno;
+		free(channel);
+		if (descriptor >= 0)
+			close(descriptor);
+		if (writer >= 0)
+			close(writer);
+		return error;
+	}
+	Py_XINCREF(carrier);
+	*channel =
+		(struct py_channel){.next = channels, .carrier = carrier, .descriptor = descriptor, .writer = writer};
+	channels = channel;
+	*ret_channel = channel;
+	return 0;
+}
+
+/* The channel of a Connection or Popen with this descriptor. Returns 0 or errno. */
+static int channel_by(PyObject *carrier, int descriptor, bool is_connection, struct py_channel **ret_channel)
+{
+	int error = 0;
+
+	*ret_channel = channel_for(carrier);
+	if (*ret_channel)
+		return 0;
+	error = make_channel(carrier, fcntl(descriptor, F_DUPFD_CLOEXEC, 0), -1, ret_channel);
+	if (!error)
+		(*ret_channel)->is_connection = is_connection;
+	return error;
+}
+
+/* The carrier's reference is the caller's then. */
+static void close_channel(struct py_channel *channel)
+{
+	struct py_channel **place = &channels;
+
+	while (*place != channel)
+		place = &(*place)->next;
+	*place = channel->next;
+	epoll_ctl(waiting, EPOLL_CTL_DEL, channel->descriptor, NULL); /* the file is open elsewhere, too */
+	close(channel->descriptor);
+	if (channel->writer >= 0)
+		close(channel->writer);
+	free(channel);
+}
+
+/* Whether nobody else has it open. Asked again, because the number may have been another's when epoll said so. */
+static bool is_hung_up(const struct py_channel *channel)
+{
+	struct pollfd file = {.fd = channel->descriptor};
+
+	return poll(&file, 1, 0) == 1 && file.revents & (POLLHUP | POLLERR);
+}
+
+/* Whether it is known that no byte is unread. */
+static bool is_read(const struct py_channel *channel)
+{
+	struct stat facts;
+	int domain, unread;
+	socklen_t size = sizeof domain;
+
+	if (!channel->is_connection || fstat(channel->descriptor, &facts))
+		return false;
+	if (S_ISFIFO(facts.st_mode))
+		return !ioctl(channel->descriptor, FIONREAD, &unread) && !unread;
+	return S_ISSOCK(facts.st_mode) && !getsockopt(channel->descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) &&
+	       domain == AF_UNIX && /* else the bytes may be in another machine */
+	       !ioctl(channel->descriptor, TIOCOUTQ, &unread) && !unread;
+}
+
+/* ---- In and out ---- */
+
+static struct py_hold *find(uint64_t token)
+{
+	PyObject *key = PyLong_FromUnsignedLongLong(token), *found = NULL;
+
+	if (key)
+		found = PyDict_GetItemWithError(kept, key);
+	Py_XDECREF(key);
+	PyErr_Clear();
+	return (struct py_hold *)found;
+}
+
+static void link_to(struct py_channel *channel, struct py_hold *hold)
+{
+	hold->channel = channel;
+	hold->next = channel->first;
+	if (hold->next)
+		hold->next->previous = hold;
+	channel->first = hold;
+}
+
+/* Out of its channel, which may end with that; then it has the channel's carrier until it goes itself. */
+static void unlink_from_channel(struct py_hold *hold)
+{
+	struct py_channel *channel = hold->channel;
+
+	if (!channel)
+		return;
+	if (hold->next)
+		hold->next->previous = hold->previous;
+	if (hold->previous)
+		hold->previous->next = hold->next;
+	else
+		channel->first = hold->next;
+	hold->channel = NULL;
+	hold->next = hold->previous = NULL;
+	if (!channel->first) {
+		hold->carrier = channel->carrier;
+		close_channel(channel);
+	}
+}
+
+/* Under its token, and in the channel if that is not NULL. Returns 0, or -1 with an exception set. */
+static int put_in(struct py_hold *hold, uint64_t token, struct py_channel *channel)
+{
+	PyObject *key = PyLong_FromUnsignedLongLong(token), *carrier = NULL;
+	bool is_new = !hold->token && token;
+	int failed = is_new && key ? PyDict_SetItem(kept, key, (PyObject *)hold) : -1;
+	eventfd_t count;
+
+	Py_XDECREF(key);
+	if (failed) {
+		if (!is_new)
+			PyErr_SetString(PyExc_ValueError, "a Hold is kept once, and not under 0");
+		if (channel && !channel->first) {
+			carrier = channel->carrier;
+			close_channel(channel);
+		}
+		Py_XDECREF(carrier);
+		return -1;
+	}
+	hold->token = token;
+	if (channel)
+		link_to(channel, hold);
+	if (PyDict_Size(kept) == 1)
+		eventfd_read(empty, &count);
+	if (is_resting) {
+		is_resting = false;
+		eventfd_write(wake, 1);
+	}
+	return 0;
+}
+
+/* Returns the reference; the tables are whole then. NULL: nothing is kept under this token. */
+static struct py_hold *take_out(uint64_t token)
+{
+	struct py_hold *hold = find(token);
+	PyObject *key = hold ? PyLong_FromUnsignedLongLong(token) : NULL;
+
+	if (!key) {
+		PyErr_Clear();
+		return NULL;
+	}
+	Py_INCREF((PyObject *)hold);
+	PyDict_DelItem(kept, key);
+	Py_DECREF(key);
+	unlink_from_channel(hold);
+	if (!PyDict_Size(kept))
+		eventfd_write(empty, 1);
+	return hold;
+}
+
+/* Take out those of a channel with tokens up to `last`, to release() them later. Returns the list with them in front. */
+static struct py_hold *take_out_of(struct py_channel *channel, uint64_t last, struct py_hold *list)
+{
+	struct py_hold *hold = channel->first, *next;
+
+	for (; hold; hold = next) { /* with the last one, the channel is gone */
+		next = hold->next;
+		if (hold->token > last || !take_out(hold->token))
+			continue;
+		hold->next = list;
+		list = hold;
+	}
+	return list;
+}
+
+static void release(struct py_hold *list)
+{
+	while (list) {
+		struct py_hold *hold = list;
+		list = hold->next;
+		hold->next = NULL;
+		Py_DECREF((PyObject *)hold);
+	}
+}
+
+/* ---- What the keeper asks for ---- */
+
+PyObject *py_keep_begin(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+	if (!PyArg_ParseTuple(arguments, "iii", &waiting, &wake, &empty))
+		return NULL;
+	Py_RETURN_NONE;
+}
+
+PyObject *py_keep(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+	struct py_channel *channel = NULL;
+	PyObject *hold, *connection;
+	unsigned long long token;
+	int descriptor, error = 0;
+
+	if (!PyArg_ParseTuple(arguments, "O!O&Oi", py_hold_type, &hold, py_read_number, &token, &connection,
+			      &descriptor))
+		return NULL;
+	if (connection != Py_None)
+		error = channel_by(connection, descriptor, true, &channel);
+	if (error && error != EPERM) { /* a plain file has no end */
+		errno = error;
+		return PyErr_SetFromErrno(PyExc_OSError);
+	}
+	return put_in((struct py_hold *)hold, token, channel) ? NULL : (Py_INCREF(Py_None), Py_None);
+}
+
+PyObject *py_keep_travelling(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+	struct py_channel *channel;
+	unsigned long long token;
+	PyObject *hold;
+	int ends[2], error;
+
+	if (!PyArg_ParseTuple(arguments, "O!O&", py_hold_type, &hold, py_read_number, &token))
+		return NULL;
+	error = pipe2(ends, O_CLOEXEC) ? errno : make_channel(NULL, ends[0], ends[1], &channel);
+	if (error) {
+		errno = error;
+		return PyErr_SetFromErrno(PyExc_OSError);
+	}
+	return put_in((struct py_hold *)hold, token, channel) ? NULL : PyLong_FromLong(ends[1]);
+}
+
+PyObject *py_keep_sent(PyObject *Py_UNUSED(module), PyObject *writer)
+{
+	int descriptor = PyLong_AsLong(writer);
+
+	if (PyErr_Occurred())
+		return NULL;
+	for (struct py_channel *channel = channels; channel; channel = channel->next)
+		if (channel->writer == descriptor) {
+			close(descriptor);
+			channel->writer = -1;
+			break;
+		}
+	Py_RETURN_NONE;
+}
+
+PyObject *py_keep_attach(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+	struct py_channel *channel;
+	unsigned long long token;
+	struct py_hold *hold;
+	PyObject *popen;
+	int sentinel, error;
+
+	if (!PyArg_ParseTuple(arguments, "O&Oi", py_read_number, &token, &popen, &sentinel))
+		return NULL;
+	hold = find(token);
+	if (!hold || hold->channel)
+		return PyBool_FromLong(hold != NULL);
+	error = channel_by(popen, sentinel, false, &channel);
+	if (error) {
+		errno = error;
+		return PyErr_SetFromErrno(PyExc_OSError);
+	}
+	link_to(channel, hold);
+	Py_RETURN_TRUE;
+}
+
+PyObject *py_keep_written(PyObject *Py_UNUSED(module), PyObject *tokens)
+{
+	Py_ssize_t count = PyList_Size(tokens);
+
+	if (count < 0)
+		return NULL;
+	for (Py_ssize_t i = 0; i < count; i++) {
+		struct py_hold *hold = find(PyLong_AsUnsignedLongLong(PyList_GetItem(tokens, i)));
+		if (hold)
+			hold->is_written = true;
+	}
+	Py_RETURN_NONE;
+}
+
+PyObject *py_keep_let_go(PyObject *Py_UNUSED(module), PyObject *tokens)
+{
+	struct py_hold *gone = NULL;
+	Py_ssize_t length;
+	char *bytes;
+
+	if (PyBytes_AsStringAndSize(tokens, &bytes, &length))
+		return NULL;
+	for (; length >= (Py_ssize_t)sizeof(uint64_t); length -= sizeof(uint64_t), bytes += sizeof(uint64_t)) {
+		struct py_hold *hold;
+		uint64_t token;
+		memcpy(&token, bytes, sizeof token);
+		hold = take_out(token);
+		if (hold) {
+			hold->next = gone;
+			gone = hold;
+		}
+	}
+	release(gone);
+	Py_RETURN_NONE;
+}
+
+PyObject *py_keep_hung_up(PyObject *Py_UNUSED(module), PyObject *number)
+{
+	int descriptor = PyLong_AsLong(number);
+	struct py_channel *channel;
+
+	if (PyErr_Occurred())
+		return NULL;
+	channel = channel_of(descriptor);
+	if (channel && is_hung_up(channel))
+		release(take_out_of(channel, UINT64_MAX, NULL));
+	Py_RETURN_NONE;
+}
+
+PyObject *py_keep_look(PyObject *Py_UNUSED(module), PyObject *often)
+{
+	long look_count = PyLong_AsLong(often);
+	struct py_hold *gone = NULL;
+	struct py_channel *channel, *next;
+
+	if (PyErr_Occurred())
+		return NULL;
+	for (channel = channels; channel; channel = next) {
+		next = channel->next;
+		if (channel->read && ++channel->look_count >= look_count) {
+			uint64_t read = channel->read;
+			channel->read = 0;
+			gone = take_out_of(channel, read, gone);
+		} else if (!channel->read && is_read(channel)) {
+			channel->look_count = 0;
+			for (struct py_hold *hold = channel->first; hold; hold = hold->next)
+				if (hold->is_written && hold->token > channel->read)
+					channel->read = hold->token;
+		}
+	}
+	is_resting = PyDict_Size(kept) == 0;
+	release(gone);
+	return PyBool_FromLong(is_resting);
+}
+
+PyObject *py_keep_thing(PyObject *Py_UNUSED(module), PyObject *token)
+{
+	unsigned long long number = PyLong_AsUnsignedLongLong(token);
+	struct py_hold *hold;
+	PyObject *thing;
+
+	if (PyErr_Occurred())
+		return NULL;
+	hold = find(number);
+	thing = hold ? hold->thing : Py_None;
+	Py_INCREF(thing);
+	return thing;
+}
+
+PyObject *py_keep_list(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+	PyObject *list = PyDict_Values(kept);
+
+	for (Py_ssize_t i = 0; list && i < PyList_Size(list); i++) {
+		PyObject *thing = ((struct py_hold *)PyList_GetItem(list, i))->thing;
+		Py_INCREF(thing);
+		PyList_SetItem(list, i, thing); /* which drops the Hold */
+	}
+	return list;
+}
+
+PyObject *py_keep_reset(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+	struct py_channel *channel, *list = channels;
+	PyObject *old = kept, *fresh = PyDict_New();
+
+	if (!fresh)
+		return NULL;
+	kept = fresh;
+	channels = NULL;
+	waiting = wake = empty = -1;
+	is_resting = false;
+	while ((channel = list)) {
+		list = channel->next;
+		close(channel->descriptor);
+		if (channel->writer >= 0)
+			close(channel->writer);
+		Py_XDECREF(channel->carrier);
+		free(channel);
+	}
+	Py_DECREF(old);
+	Py_RETURN_NONE;
+}
+
+int py_keep_setup(PyObject *Py_UNUSED(module))
+{
+	kept = PyDict_New();
+	return kept ? 0 : -1;
+}
