@@ -62,6 +62,7 @@ check_test()
 	pkg-config --exists ucx 2>/dev/null || want libucx-dev         # for cenote-imexd-ucx
 	have ip || want iproute2                                       # for nodes on one machine
 	have ccache || want ccache # Meson uses it by itself
+	have python3-dbg || want python3-dbg # it counts references
 	check_python
 	for module in numpy pytest; do
 		/usr/bin/python3 -c "import $module" 2>/dev/null || want python3-$module
