@@ -623,6 +623,7 @@ def test_a_connection_that_is_closed_while_it_sends(pool):
         wait_empty()
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of threads, from Python 3.12 on
 def test_a_child_that_is_forked_while_a_message_is_sent(pool, monkeypatch):
     """It has the descriptor that travels, and closes it at once."""
     ready, go = os.pipe()
