@@ -63,42 +63,41 @@ static struct py_channel *channel_for(const PyObject *carrier)
 	return channel;
 }
 
-/* Takes over the descriptors. Returns 0 or errno. */
-static int make_channel(PyObject *carrier, int descriptor, int writer, struct py_channel **ret_channel)
+/* Takes over the descriptors. NULL: errno says why not. */
+static struct py_channel *make_channel(PyObject *carrier, int descriptor, int writer)
 {
 	struct py_channel *channel = malloc(sizeof *channel);
 	struct epoll_event event = {.data.fd = descriptor};
-	int error = 0;
+	int error;
 
-	if (!channel || descriptor < 0 || epoll_ctl(waiting, EPOLL_CTL_ADD, descriptor, &event)) {
-		error = errno;
-		free(channel);
-		if (descriptor >= 0)
-			close(descriptor);
-		if (writer >= 0)
-			close(writer);
-		return error;
+	if (channel && descriptor >= 0 && !epoll_ctl(waiting, EPOLL_CTL_ADD, descriptor, &event)) {
+		Py_XINCREF(carrier);
+		*channel = (struct py_channel){
+			.next = channels, .carrier = carrier, .descriptor = descriptor, .writer = writer};
+		channels = channel;
+		return channel;
 	}
-	Py_XINCREF(carrier);
-	*channel =
-		(struct py_channel){.next = channels, .carrier = carrier, .descriptor = descriptor, .writer = writer};
-	channels = channel;
-	*ret_channel = channel;
-	return 0;
+	error = errno;
+	free(channel);
+	if (descriptor >= 0)
+		close(descriptor);
+	if (writer >= 0)
+		close(writer);
+	errno = error;
+	return NULL;
 }
 
-/* The channel of a Connection or Popen with this descriptor. Returns 0 or errno. */
-static int channel_by(PyObject *carrier, int descriptor, bool is_connection, struct py_channel **ret_channel)
+/* The channel of a Connection or Popen with this descriptor. NULL: errno says why not. */
+static struct py_channel *channel_by(PyObject *carrier, int descriptor, bool is_connection)
 {
-	int error = 0;
+	struct py_channel *channel = channel_for(carrier);
 
-	*ret_channel = channel_for(carrier);
-	if (*ret_channel)
-		return 0;
-	error = make_channel(carrier, fcntl(descriptor, F_DUPFD_CLOEXEC, 0), -1, ret_channel);
-	if (!error)
-		(*ret_channel)->is_connection = is_connection;
-	return error;
+	if (channel)
+		return channel;
+	channel = make_channel(carrier, fcntl(descriptor, F_DUPFD_CLOEXEC, 0), -1);
+	if (channel)
+		channel->is_connection = is_connection;
+	return channel;
 }
 
 /* The carrier's reference is the caller's then. */
@@ -233,7 +232,7 @@ static struct py_hold *take_out(uint64_t token)
 	return hold;
 }
 
-/* Take out those of a channel with tokens up to `last`, to release() them later. Returns the list with them in front. */
+/* Take out those of a channel with tokens up to `last`. Returns the list for release() with them in front. */
 static struct py_hold *take_out_of(struct py_channel *channel, uint64_t last, struct py_hold *list)
 {
 	struct py_hold *hold = channel->first, *next;
@@ -272,16 +271,15 @@ PyObject *py_keep(PyObject *Py_UNUSED(module), PyObject *arguments)
 	struct py_channel *channel = NULL;
 	PyObject *hold, *connection;
 	unsigned long long token;
-	int descriptor, error = 0;
+	int descriptor;
 
 	if (!PyArg_ParseTuple(arguments, "O!O&Oi", py_hold_type, &hold, py_read_number, &token, &connection,
 			      &descriptor))
 		return NULL;
-	if (connection != Py_None)
-		error = channel_by(connection, descriptor, true, &channel);
-	if (error && error != EPERM) { /* a plain file has no end */
-		errno = error;
-		return PyErr_SetFromErrno(PyExc_OSError);
+	if (connection != Py_None) {
+		channel = channel_by(connection, descriptor, true);
+		if (!channel && errno != EPERM) /* a plain file has no end */
+			return PyErr_SetFromErrno(PyExc_OSError);
 	}
 	return put_in((struct py_hold *)hold, token, channel) ? NULL : (Py_INCREF(Py_None), Py_None);
 }
@@ -291,15 +289,13 @@ PyObject *py_keep_travelling(PyObject *Py_UNUSED(module), PyObject *arguments)
 	struct py_channel *channel;
 	unsigned long long token;
 	PyObject *hold;
-	int ends[2], error;
+	int ends[2];
 
 	if (!PyArg_ParseTuple(arguments, "O!O&", py_hold_type, &hold, py_read_number, &token))
 		return NULL;
-	error = pipe2(ends, O_CLOEXEC) ? errno : make_channel(NULL, ends[0], ends[1], &channel);
-	if (error) {
-		errno = error;
+	channel = pipe2(ends, O_CLOEXEC) ? NULL : make_channel(NULL, ends[0], ends[1]);
+	if (!channel)
 		return PyErr_SetFromErrno(PyExc_OSError);
-	}
 	return put_in((struct py_hold *)hold, token, channel) ? NULL : PyLong_FromLong(ends[1]);
 }
 
@@ -324,18 +320,16 @@ PyObject *py_keep_attach(PyObject *Py_UNUSED(module), PyObject *arguments)
 	unsigned long long token;
 	struct py_hold *hold;
 	PyObject *popen;
-	int sentinel, error;
+	int sentinel;
 
 	if (!PyArg_ParseTuple(arguments, "O&Oi", py_read_number, &token, &popen, &sentinel))
 		return NULL;
 	hold = find(token);
 	if (!hold || hold->channel)
 		return PyBool_FromLong(hold != NULL);
-	error = channel_by(popen, sentinel, false, &channel);
-	if (error) {
-		errno = error;
+	channel = channel_by(popen, sentinel, false);
+	if (!channel)
 		return PyErr_SetFromErrno(PyExc_OSError);
-	}
 	link_to(channel, hold);
 	Py_RETURN_TRUE;
 }
