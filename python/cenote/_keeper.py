@@ -11,8 +11,8 @@ is held (py_hold.c) and kept (py_keep.c) under a number, its token, and let go w
   began with it has ended;
 - the descriptor that travelled with it is closed, by the receiver that has it, or by the system that found no
   receiver;
-- its message was read, and for UNTOLD_LOOKS looks the reader has not said a word: it could not make an object of it.
-  (Looks are counted, not seconds: a process that was stopped has lost no time.)
+- its message was read, and for UNTOLD_LOOKS looks the reader has not said a word: it died, or forgot it. (Looks are
+  counted, not seconds: a sender that was stopped has lost no time.)
 
 Other processes of the same user find the port by its number, in the runtime directory of the library. They ask for
 pools there, and write tokens. One that asks for anything else is disconnected, and so is the one that was silent for
@@ -31,6 +31,7 @@ import select
 import socket
 import stat
 import struct
+import sys
 import threading
 import time
 import weakref
@@ -43,7 +44,7 @@ from ._cenote import tell_flush
 
 LINGER_SECONDS = 5.0
 LOOK_SECONDS = 1.0      # how often what has not arrived is looked after
-UNTOLD_LOOKS = 30
+UNTOLD_LOOKS = 600
 ANSWER_SECONDS = 5.0
 ASK_POOL, HAVE = b"P", b"H"
 ID_BYTES = 16
@@ -54,7 +55,7 @@ GATHER_SECONDS = 0.0003
 MESSAGES_MAX = 256       # of a client, in one turn
 REST_SECONDS = 0.01      # where no descriptor is left to accept a client with
 PREFIX, UNFINISHED = "python-", "python.new-"
-HUNG_UP = select.EPOLLHUP | select.EPOLLERR
+HUNG_UP = select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
 
 
 # ---- The directory ----
@@ -157,6 +158,36 @@ def _is_closed(popen):
     return finalizer is not None and not finalizer.still_active()
 
 
+class _Machine:
+    """What the thread runs with."""
+
+    def __init__(self, run):
+        self.is_wanted = True
+        self.epoll = select.epoll()
+        self.wake = self.empty = -1  # eventfds: something else is to be waited for; nothing is on its way
+        try:
+            self.wake = os.eventfd(0)
+            self.empty = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            self.epoll.register(self.wake, select.EPOLLIN)
+            threading.Thread(target=run, args=(self,), name="cenote-keeper", daemon=True).start()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self):
+        """Its descriptors."""
+        self.epoll.close()
+        for descriptor in (self.wake, self.empty):
+            with suppress(OSError):
+                if descriptor >= 0:
+                    os.close(descriptor)
+
+    def end(self):
+        """Let the thread end, which closes it."""
+        self.is_wanted = False
+        os.eventfd_write(self.wake, 1)
+
+
 class Keeper:
     """
     All of it; one in a process.
@@ -168,9 +199,8 @@ class Keeper:
     def __init__(self, find_pool):
         self.port = bytes(ID_BYTES)   # zeros: there is none yet
         self._find_pool = find_pool   # a pool's number -> a new descriptor of it, or None
-        self._lock = threading.RLock() # of beginning
-        self._epoll = None
-        self._wake = self._empty = -1 # eventfds: something else is to be waited for; nothing is on its way
+        self._first = {}              # which machine, and which listener with its port, was made first
+        self._machine = None
         self._listener = None
         self._clients = OrderedDict() # descriptor -> socket; the one that was silent for longest first
         self._starting = {}           # token -> weak reference to a Popen that has no process yet
@@ -208,33 +238,29 @@ class Keeper:
 
     def wait_empty(self, seconds):
         """Wait until nothing is on its way. False: something is, after so long."""
-        if self._epoll is not None:
+        if self._machine is not None:
             poll = select.poll()
-            poll.register(self._empty, select.POLLIN)
+            poll.register(self._machine.empty, select.POLLIN)
             poll.poll(seconds * 1000)
         return not _cenote.keep_list()
 
     def reset(self):
         """In a forked child: none of this is ours."""
         _cenote.keep_reset()
-        for each in [self._listener, self._epoll, *self._clients.values()]:
+        for each in [self._listener, self._machine, *self._clients.values()]:
             with suppress(OSError):
                 if each is not None:
                     each.close()
-        for descriptor in [self._wake, self._empty]:
-            with suppress(OSError):
-                if descriptor >= 0:
-                    os.close(descriptor)
         self.__init__(self._find_pool)
 
     def stop(self):
         """The process ends: senders are told of what has arrived, and what is on its way may arrive first."""
         tell_flush()
-        if self._epoll is None or self._stopping:
+        if self._machine is None or self._stopping:
             return
         self.wait_empty(LINGER_SECONDS)
         self._stopping = True
-        os.eventfd_write(self._wake, 1)
+        os.eventfd_write(self._machine.wake, 1)
         if self._listener is not None:
             with suppress(OSError):
                 folder = runtime_directory()
@@ -244,37 +270,22 @@ class Keeper:
     # ---- Beginning ----
 
     def _start(self, with_port):
-        if self._epoll is not None and (self._listener is not None or not with_port):
-            return  # as with each message but the first
-        with self._lock:
-            if self._epoll is None:
-                self._begin()
-            if with_port and self._listener is None:
-                self._listen()
+        if self._machine is None:
+            self._begin()
+        if with_port and self._listener is None:
+            self._listen()
 
     def _begin(self):
-        """Under the lock: the thread."""
-        epoll = wake = empty = None
-        try:
-            epoll, wake = select.epoll(), os.eventfd(0)
-            empty = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-            epoll.register(wake, select.EPOLLIN)
-            thread = threading.Thread(target=self._run, args=(epoll,), name="cenote-keeper", daemon=True)
-            self._wake, self._empty, self._epoll = wake, empty, epoll
-            _cenote.keep_begin(epoll.fileno(), wake, empty)
-            thread.start()
-        except BaseException:
-            self._epoll, self._wake, self._empty = None, -1, -1
-            _cenote.keep_begin(-1, -1, -1)
-            if epoll is not None:
-                epoll.close()
-            for descriptor in (wake, empty):
-                if descriptor is not None:
-                    os.close(descriptor)
-            raise
+        """The thread. Another one, or a finaliser in this one, may do the same: the first machine counts."""
+        made = _Machine(self._run)
+        machine = self._first.setdefault("machine", made)
+        if machine is not made:
+            made.end()
+        _cenote.keep_begin(machine.epoll.fileno(), machine.wake, machine.empty)
+        self._machine = machine
 
     def _listen(self):
-        """Under the lock. The name appears when it can be connected to: a sweep takes any other for a dead one's."""
+        """The port. The name appears when it can be connected to: a sweep takes any other for a dead one's."""
         port = os.urandom(ID_BYTES)
         folder = runtime_directory()
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -283,38 +294,46 @@ class Keeper:
             listener.bind(path_in(folder, UNFINISHED + port.hex()))
             listener.listen(128)
             listener.setblocking(False)
-            self._epoll.register(listener, select.EPOLLIN)
             os.rename(UNFINISHED + port.hex(), PREFIX + port.hex(), src_dir_fd=folder, dst_dir_fd=folder)
+            first = self._first.setdefault("port", (listener, port))
+            if first[0] is not listener:
+                os.unlink(PREFIX + port.hex(), dir_fd=folder)
+                listener.close()
         except BaseException:
             listener.close()
             raise
         finally:
             os.close(folder)
-        self._listener, self.port = listener, port
+        listener, self.port = first
+        with suppress(FileExistsError):
+            self._machine.epoll.register(listener, select.EPOLLIN)
+        self._listener = listener
 
     # ---- The thread ----
 
-    def _run(self, epoll):
+    def _run(self, machine):
         look_at, is_resting = 0.0, False
-        while not self._stopping:
-            if epoll.poll(None if is_resting else LOOK_SECONDS):
-                time.sleep(GATHER_SECONDS)  # what comes meanwhile wakes no thread, and the program has its answer first
-                for descriptor, events in epoll.poll(0):
-                    if self._stopping or self._epoll is not epoll:
-                        return
-                    with suppress(OSError):
-                        self._handle(descriptor, events)
-            now = time.monotonic()
-            if now >= look_at:
-                look_at = now + LOOK_SECONDS
-                self._attach()
-                is_resting = _cenote.keep_look(UNTOLD_LOOKS)
-            else:
-                is_resting = False
+        while machine.is_wanted and not self._stopping:
+            try:
+                if machine.epoll.poll(None if is_resting else LOOK_SECONDS):
+                    is_resting = False
+                    time.sleep(GATHER_SECONDS)  # what comes meanwhile wakes nobody, and the program goes on first
+                    for descriptor, events in machine.epoll.poll(0):
+                        with suppress(OSError):
+                            self._handle(machine, descriptor, events)
+                if time.monotonic() >= look_at:
+                    look_at = time.monotonic() + LOOK_SECONDS
+                    self._attach()
+                    is_resting = _cenote.keep_look(UNTOLD_LOOKS)
+            except Exception:  # there is no other thread for this: it goes on
+                sys.excepthook(*sys.exc_info())
+                time.sleep(REST_SECONDS)
+        if not machine.is_wanted:
+            machine.close()
 
     def _attach(self):
         """What processes begin with goes with them; if one was not started, at once."""
-        for token, reference in list(self._starting.items()):
+        for token, reference in self._starting.copy().items():
             popen = reference()
             if popen is not None and getattr(popen, "sentinel", None) is None:
                 continue
@@ -325,10 +344,12 @@ class Keeper:
                     _cenote.keep_attach(token, popen, popen.sentinel)
                 except OSError:
                     continue  # no descriptor is left for it now
+                if _is_closed(popen):  # meanwhile
+                    self.let_go([token])
             self._starting.pop(token, None)
 
-    def _handle(self, descriptor, events):
-        if descriptor == self._wake:
+    def _handle(self, machine, descriptor, events):
+        if descriptor == machine.wake:
             os.eventfd_read(descriptor)
         elif self._listener is not None and descriptor == self._listener.fileno():
             self._accept()
@@ -341,7 +362,7 @@ class Keeper:
         try:
             client, _ = self._listener.accept()
         except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE):
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                 time.sleep(REST_SECONDS)  # it is there still, and epoll says so at once
             raise
         while len(self._clients) >= CLIENTS_MAX:
@@ -351,7 +372,7 @@ class Keeper:
             client.close()
             return
         client.setblocking(False)
-        self._epoll.register(client, select.EPOLLIN)
+        self._machine.epoll.register(client, select.EPOLLIN)
         self._clients[client.fileno()] = client
 
     def _serve(self, client):
@@ -378,7 +399,7 @@ class Keeper:
             self._hang_up(client)
 
     def _hang_up(self, client):
-        self._epoll.unregister(client)
+        self._machine.epoll.unregister(client)
         del self._clients[client.fileno()]
         client.close()
 
@@ -389,7 +410,7 @@ class Keeper:
             socket.send_fds(client, [ASK_POOL], [] if descriptor is None else [descriptor])
         except Exception as error:  # the asker is told, and goes on to the next
             with suppress(OSError):
-                client.send(b"E" + str(error).encode()[:MESSAGE_BYTES_MAX - 1])
+                client.send(b"E" + str(error).encode(errors="replace")[:MESSAGE_BYTES_MAX - 1])
         finally:
             if descriptor is not None:
                 os.close(descriptor)

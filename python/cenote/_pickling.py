@@ -7,13 +7,16 @@ A pickle of multiprocessing's has the object's record. The object is kept until 
 can read it any more: if the pickle is written to a pipe or socket of multiprocessing's, and the last reader of that
 goes, the object is let go; and if it begins a process, when that ends. Which it is, multiprocessing does not tell a
 reducer; so it is looked up in the calling frames, and where that fails (another version of Python's), only the
-receiver's word counts. A pickle that fails in the middle keeps nothing: for that, the method that makes one is wrapped.
+receiver's word counts. A pickle that fails in the middle keeps nothing: for that, the method that makes one is wrapped;
+so is the one that writes it, because only what is written can be read, and the one that reads it: of a message of which
+no object can be made, the senders hear at once.
 
 Other pickles are refused: nobody says when they have been read. block.name() is for those.
 """
 
 import sys
 import threading
+from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 
 from . import _cenote, _share
@@ -53,13 +56,14 @@ def _carrier():
 
 
 class _Making(threading.local):
-    """What is kept for the pickle that this thread makes; None: it makes none."""
+    """Of this thread."""
 
-    tokens = None
+    tokens = None   # what is kept for the pickle that it makes; None: it makes none
+    unwritten = ()  # what is kept for the one that it has made last
 
 
 _making = _Making()
-_plain_dump = ForkingPickler.dump
+_plain_dump, _plain_send_bytes, _plain_loads = ForkingPickler.dump, Connection._send_bytes, ForkingPickler.loads
 
 
 def _dump(pickler, thing):
@@ -67,13 +71,31 @@ def _dump(pickler, thing):
     outer, _making.tokens = _making.tokens, []
     try:
         done = _plain_dump(pickler, thing)
-        _cenote.keep_written(_making.tokens)
+        _making.unwritten = _making.tokens
         return done
     except BaseException:
         _share.keeper.let_go(_making.tokens)
         raise
     finally:
         _making.tokens = outer
+
+
+def _send_bytes(connection, data):
+    """Connection._send_bytes()"""
+    tokens, _making.unwritten = _making.unwritten, ()
+    done = _plain_send_bytes(connection, data)
+    if tokens:
+        _cenote.keep_written(tokens)
+    return done
+
+
+def _loads(data, **words):
+    """ForkingPickler.loads()"""
+    try:
+        return _plain_loads(data, **words)
+    except BaseException:
+        _share.give_up(data)
+        raise
 
 
 def pack(thing):
@@ -93,6 +115,6 @@ def _reduce(thing):
     return _share.restore, (pack(thing),)
 
 
-ForkingPickler.dump = _dump
+ForkingPickler.dump, Connection._send_bytes, ForkingPickler.loads = _dump, _send_bytes, staticmethod(_loads)
 for kind in (Pool, Block, View, Event):
     ForkingPickler.register(kind, _reduce)

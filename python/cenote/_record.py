@@ -17,10 +17,16 @@ from ._cenote import read_record
 
 POOL, BLOCK, VIEW, EVENT = 1, 2, 3, 4
 ON_HOST, HAS_READY, READ_ONLY = 1, 2, 4
-BYTES_MAX = 232 + 8 * 32  # with 32 dimensions
+MAGIC, DIMENSIONS_AT, HEAD_BYTES = b"cenP", 7, 232
+BYTES_MAX = HEAD_BYTES + 8 * 32  # with 32 dimensions
 
 # dtype, view_offset and shape are a view's.
 Record = namedtuple("Record", "kind flags port pool device pointer offset nbytes ready token dtype view_offset shape")
+
+
+def find(data):
+    """The record that these bytes begin with. ValueError: there is none."""
+    return read(data[:HEAD_BYTES + 8 * data[DIMENSIONS_AT]] if len(data) > DIMENSIONS_AT else b"")
 
 
 def read(data):

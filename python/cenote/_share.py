@@ -209,6 +209,18 @@ def rebuild(data, descriptor=None, stream=None, tells=True):
             tell(record.port, token)
 
 
+def give_up(message):
+    """No object can be made of a message: tell the senders of all that is in it."""
+    message = bytes(message)
+    for found in re.finditer(re.escape(_record.MAGIC), message):
+        with suppress(ValueError):
+            record = _record.find(message[found.start():])
+            if record.token and record.port == keeper.port:
+                keeper.let_go([record.token])
+            elif record.token:
+                tell(record.port, record.token)
+
+
 def _rebuild(data, record, descriptor, stream):
     if record.kind == _record.EVENT:
         return Event.open(record.ready, imports.device_of(record.device))

@@ -264,6 +264,7 @@ struct py_hold {
 	struct py_stream *stream;
 
 	uint64_t token;
+	bool is_read;               /* so it was when its channel was seen empty */
 	bool is_written;            /* the message with it is whole */
 	struct py_channel *channel; /* NULL: only the receiver's word counts */
 	struct py_hold *next, *previous;

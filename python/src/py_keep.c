@@ -3,7 +3,8 @@
  * What is on its way: each Hold under its token, and the channels that carry the messages.
  *
  * A Hold stays here until it is let go: by its token, which the receiver tells; by the end of its channel, when the
- * system says that nobody else has it open; or when its message was read so long ago that nobody will tell of it.
+ * system says that nobody else has it open; or when its message was read so long ago that nobody will tell of it. The
+ * last is rare, and takes long: a reader died with it, and others have the channel open.
  * cenote/_keeper.py has the thread that hears of all this, and says what is to be done.
  *
  * A channel is the pipe or socket of a Connection, or the sentinel of a process that begins with the message (a Popen
@@ -32,10 +33,11 @@ struct py_channel {
 	struct py_channel *next;
 	PyObject *carrier;      /* the Connection or Popen; NULL: a pipe for one message */
 	bool is_connection;     /* bytes that are unread can be asked for */
+	uint32_t end;           /* the events that say that nobody else has it open */
 	int descriptor, writer; /* the other end of that pipe, until the message is sent; else -1 */
 	struct py_hold *first;  /* NULL only while it is made */
-	uint64_t read;          /* messages up to this token are known to have been read; 0: nothing is known, */
-	unsigned look_count;    /* and how often we have looked since */
+	bool is_marked;         /* it was seen empty: Holds that were written are read, */
+	unsigned look_count;    /* and so often we have looked since */
 };
 
 static struct py_channel *channels;
@@ -63,24 +65,36 @@ static struct py_channel *channel_for(const PyObject *carrier)
 	return channel;
 }
 
+static int domain_of(int descriptor)
+{
+	int domain;
+	socklen_t size = sizeof domain;
+
+	return getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) ? -1 : domain;
+}
+
 /* Takes over the descriptors. NULL: errno says why not. */
 static struct py_channel *make_channel(PyObject *carrier, int descriptor, int writer)
 {
+	int domain = domain_of(descriptor), error;
+	bool is_tcp = domain == AF_INET || domain == AF_INET6;
+	struct epoll_event event = {.data.fd = descriptor,
+				    .events = is_tcp ? EPOLLRDHUP : 0}; /* no HUP is heard of it */
 	struct py_channel *channel = malloc(sizeof *channel);
-	struct epoll_event event = {.data.fd = descriptor};
-	int error;
 
-	if (channel && descriptor >= 0 && !epoll_ctl(waiting, EPOLL_CTL_ADD, descriptor, &event)) {
+	if (channel && !epoll_ctl(waiting, EPOLL_CTL_ADD, descriptor, &event)) {
 		Py_XINCREF(carrier);
-		*channel = (struct py_channel){
-			.next = channels, .carrier = carrier, .descriptor = descriptor, .writer = writer};
+		*channel = (struct py_channel){.next = channels,
+					       .carrier = carrier,
+					       .descriptor = descriptor,
+					       .writer = writer,
+					       .end = event.events | EPOLLHUP | EPOLLERR};
 		channels = channel;
 		return channel;
 	}
 	error = errno;
 	free(channel);
-	if (descriptor >= 0)
-		close(descriptor);
+	close(descriptor);
 	if (writer >= 0)
 		close(writer);
 	errno = error;
@@ -94,7 +108,8 @@ static struct py_channel *channel_by(PyObject *carrier, int descriptor, bool is_
 
 	if (channel)
 		return channel;
-	channel = make_channel(carrier, fcntl(descriptor, F_DUPFD_CLOEXEC, 0), -1);
+	descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+	channel = descriptor < 0 ? NULL : make_channel(carrier, descriptor, -1);
 	if (channel)
 		channel->is_connection = is_connection;
 	return channel;
@@ -118,24 +133,23 @@ static void close_channel(struct py_channel *channel)
 /* Whether nobody else has it open. Asked again, because the number may have been another's when epoll said so. */
 static bool is_hung_up(const struct py_channel *channel)
 {
-	struct pollfd file = {.fd = channel->descriptor};
+	struct pollfd file = {.fd = channel->descriptor, .events = POLLRDHUP};
 
-	return poll(&file, 1, 0) == 1 && file.revents & (POLLHUP | POLLERR);
+	return poll(&file, 1, 0) == 1 && (uint32_t)file.revents & channel->end; /* the same bits as epoll's */
 }
 
 /* Whether it is known that no byte is unread. */
 static bool is_read(const struct py_channel *channel)
 {
 	struct stat facts;
-	int domain, unread;
-	socklen_t size = sizeof domain;
+	int unread;
 
 	if (!channel->is_connection || fstat(channel->descriptor, &facts))
 		return false;
 	if (S_ISFIFO(facts.st_mode))
 		return !ioctl(channel->descriptor, FIONREAD, &unread) && !unread;
-	return S_ISSOCK(facts.st_mode) && !getsockopt(channel->descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size) &&
-	       domain == AF_UNIX && /* else the bytes may be in another machine */
+	return S_ISSOCK(facts.st_mode) &&
+	       domain_of(channel->descriptor) == AF_UNIX && /* else the bytes may be in another machine */
 	       !ioctl(channel->descriptor, TIOCOUTQ, &unread) && !unread;
 }
 
@@ -186,14 +200,14 @@ static void unlink_from_channel(struct py_hold *hold)
 static int put_in(struct py_hold *hold, uint64_t token, struct py_channel *channel)
 {
 	PyObject *key = PyLong_FromUnsignedLongLong(token), *carrier = NULL;
-	bool is_new = !hold->token && token;
+	bool is_new = !hold->token && token && !find(token);
 	int failed = is_new && key ? PyDict_SetItem(kept, key, (PyObject *)hold) : -1;
 	eventfd_t count;
 
 	Py_XDECREF(key);
 	if (failed) {
 		if (!is_new)
-			PyErr_SetString(PyExc_ValueError, "a Hold is kept once, and not under 0");
+			PyErr_SetString(PyExc_ValueError, "a Hold is kept once, and one under each token but 0");
 		if (channel && !channel->first) {
 			carrier = channel->carrier;
 			close_channel(channel);
@@ -232,14 +246,14 @@ static struct py_hold *take_out(uint64_t token)
 	return hold;
 }
 
-/* Take out those of a channel with tokens up to `last`. Returns the list for release() with them in front. */
-static struct py_hold *take_out_of(struct py_channel *channel, uint64_t last, struct py_hold *list)
+/* Take out those of a channel that are read, or all. Returns the list for release() with them in front. */
+static struct py_hold *take_out_of(struct py_channel *channel, bool is_read_alone, struct py_hold *list)
 {
 	struct py_hold *hold = channel->first, *next;
 
 	for (; hold; hold = next) { /* with the last one, the channel is gone */
 		next = hold->next;
-		if (hold->token > last || !take_out(hold->token))
+		if ((is_read_alone && !hold->is_read) || !take_out(hold->token))
 			continue;
 		hold->next = list;
 		list = hold;
@@ -379,13 +393,13 @@ PyObject *py_keep_hung_up(PyObject *Py_UNUSED(module), PyObject *number)
 		return NULL;
 	channel = channel_of(descriptor);
 	if (channel && is_hung_up(channel))
-		release(take_out_of(channel, UINT64_MAX, NULL));
+		release(take_out_of(channel, false, NULL));
 	Py_RETURN_NONE;
 }
 
 PyObject *py_keep_look(PyObject *Py_UNUSED(module), PyObject *often)
 {
-	long look_count = PyLong_AsLong(often);
+	unsigned long look_count = PyLong_AsUnsignedLong(often);
 	struct py_hold *gone = NULL;
 	struct py_channel *channel, *next;
 
@@ -393,15 +407,13 @@ PyObject *py_keep_look(PyObject *Py_UNUSED(module), PyObject *often)
 		return NULL;
 	for (channel = channels; channel; channel = next) {
 		next = channel->next;
-		if (channel->read && ++channel->look_count >= look_count) {
-			uint64_t read = channel->read;
-			channel->read = 0;
-			gone = take_out_of(channel, read, gone);
-		} else if (!channel->read && is_read(channel)) {
+		if (channel->is_marked && ++channel->look_count >= look_count) {
+			channel->is_marked = false;
+			gone = take_out_of(channel, true, gone);
+		} else if (!channel->is_marked && is_read(channel)) {
 			channel->look_count = 0;
 			for (struct py_hold *hold = channel->first; hold; hold = hold->next)
-				if (hold->is_written && hold->token > channel->read)
-					channel->read = hold->token;
+				channel->is_marked |= hold->is_read = hold->is_written;
 		}
 	}
 	is_resting = PyDict_Size(kept) == 0;

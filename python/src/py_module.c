@@ -78,7 +78,7 @@ static PyMethodDef methods[] = {
 	{"keep_sent", py_keep_sent, METH_O, "keep_sent(writer): the other end was sent along, or will not be."},
 	{"keep_attach", py_keep_attach, METH_VARARGS,
 	 "keep_attach(token, popen, sentinel): the process has begun. False: nothing is kept under this token."},
-	{"keep_written", py_keep_written, METH_O, "keep_written(tokens): the messages with these are whole."},
+	{"keep_written", py_keep_written, METH_O, "keep_written(tokens): the messages with these are written."},
 	{"keep_let_go", py_keep_let_go, METH_O, "keep_let_go(tokens): of bytes, eight for each; others are ignored."},
 	{"keep_hung_up", py_keep_hung_up, METH_O, "keep_hung_up(descriptor): epoll says so of this number."},
 	{"keep_look", py_keep_look, METH_O,

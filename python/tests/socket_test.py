@@ -578,8 +578,8 @@ def test_an_end_that_was_another_descriptors(pool):
     connection = Connection(os.dup(writer), readable=False)
     _share.keeper.keep(_cenote.hold(block), token, connection)
     for own in set(os.listdir("/proc/self/fd")) - before:
-        _share.keeper._handle(int(own), select.EPOLLHUP)
-    _share.keeper._handle(reader, select.EPOLLHUP)  # not one of the keeper's
+        _share.keeper._handle(_share.keeper._machine, int(own), select.EPOLLHUP)
+    _share.keeper._handle(_share.keeper._machine, reader, select.EPOLLHUP)  # not one of the keeper's
     assert cenote.in_flight() == [block]
     _share.keeper.let_go([token])
     assert cenote.in_flight() == []

@@ -3,6 +3,7 @@
 
 import ctypes
 import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 
 import cenote
 import numpy
@@ -376,23 +378,34 @@ def look(often=1):
         _cenote.keep_look(_keeper.UNTOLD_LOOKS)
 
 
-def test_a_reader_that_fails_before_the_block(pool):
-    """It says nothing of it. When that has been long enough, the block goes; and the reader sees the end."""
+def test_a_reader_that_fails_before_the_block(pipe, pool):
+    """It says so of all that is in the message."""
     with peer(read_badly) as (conn, _):
-        conn.send((Unreadable(), pool.allocate(8)))
+        conn.send((Unreadable(), pool.allocate(8), pool.allocate(8).view((2, 2)), cenote.Event()))
         assert conn.recv() == "could not read it"
-        look(_keeper.UNTOLD_LOOKS // 2)
-        assert len(cenote.in_flight()) == 1
-        look(_keeper.UNTOLD_LOOKS)
-        assert cenote.in_flight() == []
-    assert pool.stats.live_blocks == 0
-
-
-def test_what_was_lost_goes_however_busy_its_channel_is(pipe, pool):
+        wait_empty()
     one, other = pipe
     one.send((Unreadable(), pool.allocate(8)))
     with pytest.raises(ZeroDivisionError):
         other.recv()
+    assert cenote.in_flight() == []
+
+
+def test_what_was_read_and_forgotten(pipe, pool):
+    """As by a reader of a queue that died at once. When it has been long enough, the block goes."""
+    one, other = pipe
+    one.send(pool.allocate(8))
+    other.recv_bytes()
+    look(_keeper.UNTOLD_LOOKS - 10)
+    assert len(cenote.in_flight()) == 1
+    look(20)
+    assert cenote.in_flight() == []
+
+
+def test_what_was_lost_goes_however_busy_its_channel_is(pipe, pool):
+    one, other = pipe
+    one.send(pool.allocate(8))
+    other.recv_bytes()
     look()
     one.send("this is not read")
     block = pool.allocate(16)
@@ -403,18 +416,37 @@ def test_what_was_lost_goes_however_busy_its_channel_is(pipe, pool):
 
 
 def test_a_pickle_that_takes_its_time(pipe, pool):
-    """Its message is not there, so it has not been read."""
+    """Its message is not there, so it has not been read; a later one was."""
     class Slow:
         def __reduce__(self):
+            one.send(pool.allocate(16))
+            other.recv_bytes()
             look(3 * _keeper.UNTOLD_LOOKS)
             return str, ("slow",)
 
     one, other = pipe
     block = cenote.share(b"patience", pool).block
     one.send((block, Slow()))
+    assert cenote.in_flight() == [block]
     block.free()
     assert other.recv()[0].tobytes() == b"patience"
     wait_empty()
+
+
+def test_a_message_that_waits_for_its_turn(pool):
+    """Another process may write to the queue now, as long as it likes."""
+    queue = SPAWN.SimpleQueue()
+    block = cenote.share(b"patience", pool).block
+    with queue._wlock:
+        putter = threading.Thread(target=queue.put, args=(block,))
+        putter.start()
+        while not cenote.in_flight():
+            time.sleep(0)
+        look(3 * _keeper.UNTOLD_LOOKS)
+        assert cenote.in_flight() == [block]
+    putter.join(PATIENCE_S)
+    assert queue.get() is block
+    queue.close()
 
 
 @pytest.mark.parametrize("duplex", [True, False])
@@ -433,13 +465,43 @@ def test_what_was_not_read_stays(pool, duplex):
     wait_back(pool)
 
 
-def test_the_keeper_looks_by_itself(pool, monkeypatch):
+def test_the_keeper_looks_by_itself(pipe, pool, monkeypatch):
     monkeypatch.setattr(_keeper, "UNTOLD_LOOKS", 1)
     monkeypatch.setattr(_keeper, "LOOK_SECONDS", 0.01)
-    with peer(read_badly) as (conn, _):
-        conn.send((Unreadable(), pool.allocate(8)))
-        assert conn.recv() == "could not read it"
+    rests, plain = threading.Event(), _cenote.keep_look
+
+    def keep_look(often):
+        is_resting = plain(often)
+        if is_resting:
+            rests.set()
+        return is_resting
+
+    monkeypatch.setattr(_cenote, "keep_look", keep_look)
+    one, other = pipe
+    one.send(pool)
+    assert other.recv() is pool
+    for _ in range(3):
+        assert rests.wait(PATIENCE_S)  # from now on it waits without time, until it is woken
+        rests.clear()
+        one.send(pool.allocate(8))
+        other.recv_bytes()
         wait_empty()
+
+
+def test_a_reader_over_tcp_that_ends(pool):
+    with multiprocessing.connection.Listener(("localhost", 0)) as listener:
+        process = SPAWN.Process(target=read_nothing, args=(listener.address,))
+        process.start()
+        with listener.accept() as conn:
+            conn.send(pool.allocate(8))
+            wait_empty()
+        process.join(PATIENCE_S)
+
+
+def read_nothing(address):
+    """Waits for a message and does not make an object of it."""
+    with multiprocessing.connection.Client(address) as conn:
+        conn.recv_bytes()
 
 
 def test_a_simple_queue_whose_readers_have_gone(pool):
@@ -667,6 +729,43 @@ os.wait()
 def test_a_forked_child_waits_at_its_end_too():
     done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "of a forked child\n", "")
+
+
+NESTED = """
+import cenote, gc, multiprocessing, os, sys, threading
+
+class Node:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        inner.send(pool)
+
+pool = cenote.Pool()
+outer, inner = [multiprocessing.Pipe() for _ in range(2)]
+(one, other), (inner, there) = outer, inner
+node = Node()
+del node
+gc.set_threshold(int(sys.argv[1]), 1, 1)
+one.send(pool)
+gc.set_threshold(0)
+gc.collect()
+assert other.recv() is pool and there.recv() is pool
+ports = [name for name in os.listdir(os.environ["CENOTE_RUNTIME_DIR"]) if name.startswith("python-")]
+for thread in threading.enumerate():
+    if thread.name == "cenote-keeper" and len(threading.enumerate()) > 2:
+        thread.join(0.2)
+print(len(threading.enumerate()), len(ports), cenote._share.keeper.wait_empty(30))
+"""
+
+
+def test_a_keeper_that_begins_twice(tmp_path):
+    """A collection may find something that sends while the first message begins it. One counts."""
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    environment = {**os.environ, "CENOTE_RUNTIME_DIR": str(tmp_path / "runtime")}
+    for count in range(2, 40, 3):
+        done = subprocess.run([sys.executable, "-c", NESTED, str(count)], env=environment, capture_output=True,
+                              text=True, check=False)
+        assert (count, done.returncode, done.stdout, done.stderr) == (count, 0, "2 1 True\n", "")
 
 
 NO_START = """
