@@ -11,7 +11,7 @@ import threading
 import cenote
 import numpy
 import pytest
-from cenote import _cenote, _share
+from cenote import _cenote
 from conftest import record_of
 
 KINDS = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
