@@ -105,17 +105,22 @@ def test_a_part_of_a_freed_block_arrives(pipe, pool):
     wait_back(pool)
 
 
+def gated_block(pool, stream):
+    """A block in which its stream writes "in order" when a gate is set, and the gate."""
+    block, gate = pool.allocate(8, stream), threading.Event()
+    memory = memoryview(block)
+    stream.call(gate.wait)
+    stream.call(lambda: memory.__setitem__(slice(0, 8), b"in order"))
+    return block, gate
+
+
 def test_a_block_arrives_whose_stream_is_closed(pipe, pool):
     """The stream's event says when the memory is ready; it stays although the block has another stream."""
     one, other = pipe
-    gate = threading.Event()
     with peer(answer_over) as (conn, _), cenote.Stream() as later:
         conn.send(other)
         with cenote.Stream() as stream:
-            block = pool.allocate(8, stream)
-            memory = memoryview(block)
-            stream.call(gate.wait)
-            stream.call(lambda: memory.__setitem__(slice(0, 8), b"in order"))
+            block, gate = gated_block(pool, stream)
             one.send(block)
             block.use(later)
         del stream
@@ -123,7 +128,6 @@ def test_a_block_arrives_whose_stream_is_closed(pipe, pool):
         gate.set()
         assert conn.recv() == b"in order"
         wait_empty()
-    del memory
 
 
 def give_up(thing):
@@ -164,12 +168,11 @@ def test_what_another_thread_gives_up_while_it_is_sent(pipe, pool, monkeypatch, 
 def test_the_stream_is_changed_while_a_block_is_sent(pipe, pool, monkeypatch):
     """The event that the record names stays, although nobody else has its stream any more."""
     one, other = pipe
-    gate, plain = threading.Event(), _share.remember_stream
+    plain = _share.remember_stream
     with cenote.Stream() as later, peer(answer_over) as (conn, _):
         conn.send(other)
         streams = [cenote.Stream()]
-        block = pool.allocate(8, streams[0])
-        memory = memoryview(block)
+        block, gate = gated_block(pool, streams[0])
 
         def remember(stream, name):
             plain(stream, name)
@@ -177,15 +180,12 @@ def test_the_stream_is_changed_while_a_block_is_sent(pipe, pool, monkeypatch):
             streams.pop().close()
 
         monkeypatch.setattr(_share, "remember_stream", remember)
-        streams[0].call(gate.wait)
-        streams[0].call(lambda: memory.__setitem__(slice(0, 8), b"in order"))
         one.send(block)
         assert not streams
         conn.send(1)
         gate.set()
         assert conn.recv() == b"in order"
         wait_empty()
-    del memory
 
 
 def test_a_block_of_a_closed_pool_cannot_be_sent(pipe):
@@ -219,18 +219,13 @@ def test_what_comes_back_to_its_own_process(pipe, pool):
 
 def test_a_closed_streams_block_comes_back_to_its_own_process(pool):
     one, two = socket.socketpair()
-    gate = threading.Event()
     with one, two:
         with cenote.Stream() as stream:
-            block = pool.allocate(8, stream)
-            memory = memoryview(block)
-            stream.call(gate.wait)
-            stream.call(lambda: memory.__setitem__(slice(0, 8), b"in order"))
+            block, gate = gated_block(pool, stream)
             cenote.send(one, block)
         again = cenote.recv(two)
         gate.set()
         assert again.tobytes() == b"in order"
-    del memory
 
 
 def test_what_is_of_a_closed_pool_arrives(pipe):
