@@ -8,13 +8,13 @@
  */
 #include "base/directory.h"
 #include "base/descriptor.h"
+#include "base/environment.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -75,14 +75,6 @@ static CUresult read_path(const char *variable, const char *named, char ret_path
 	return CUDA_SUCCESS;
 }
 
-/* NULL: it names nothing. */
-static const char *named_by(const char *variable)
-{
-	const char *named = secure_getenv(variable);
-
-	return named && *named ? named : NULL;
-}
-
 static CUresult open_session_folder(int *ret_fd)
 {
 	char user_path[64], path[80];
@@ -102,7 +94,7 @@ static CUresult open_session_folder(int *ret_fd)
 
 CUresult cn_directory_runtime(int *ret_fd)
 {
-	const char *named = named_by("CENOTE_RUNTIME_DIR");
+	const char *named = cn_environment(CN_ENVIRONMENT_RUNTIME_DIR);
 	char path[PATH_MAX];
 
 	if (named) {
@@ -121,7 +113,7 @@ enum { COMMON_MODE = 01777, FOLDER_MODE = 0711, MODE_BITS = 07777, OTHERS_WRITE 
 
 static CUresult fabric_path(char ret_path[PATH_MAX])
 {
-	const char *named = named_by("CENOTE_FABRIC_DIR");
+	const char *named = cn_environment(CN_ENVIRONMENT_FABRIC_DIR);
 
 	if (named)
 		return read_path("CENOTE_FABRIC_DIR", named, ret_path);
@@ -188,7 +180,7 @@ CUresult cn_directory_fabric(int *ret_fd)
 		return result;
 	snprintf(name, sizeof name, "%u", (unsigned)geteuid());
 	snprintf(folder, sizeof folder, "%s/%s", path, name);
-	if (!named_by("CENOTE_FABRIC_DIR")) /* a directory that the user chose keeps its mode */
+	if (!cn_environment(CN_ENVIRONMENT_FABRIC_DIR)) /* a directory that the user chose keeps its mode */
 		result = claim_folder(common_fd, path, COMMON_MODE, &owner);
 	if (!result)
 		result = make_folder(common_fd, name, folder, FOLDER_MODE, &fd);
@@ -229,7 +221,7 @@ CUresult cn_directory_fabric_of(unsigned user, int *ret_fd)
 
 CUresult cn_directory_paths(char ret_paths[CN_DIRECTORIES_MAX][CN_DIRECTORY_CHARS_MAX], unsigned *ret_count)
 {
-	const char *named = named_by("CENOTE_RUNTIME_DIR");
+	const char *named = cn_environment(CN_ENVIRONMENT_RUNTIME_DIR);
 	unsigned user = (unsigned)geteuid(), count = 0;
 	char path[PATH_MAX];
 	CUresult result = fabric_path(path);

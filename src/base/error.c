@@ -5,6 +5,7 @@
 #include "base/error.h"
 
 #include "base/call.h"
+#include "base/environment.h"
 #include "base/lock.h"
 
 #include <pthread.h>
@@ -63,7 +64,7 @@ static char *own_sentence(void)
 
 static bool log_wanted(void)
 {
-	const char *level = secure_getenv("CENOTE_LOG");
+	const char *level = cn_environment(CN_ENVIRONMENT_LOG);
 
 	return level && strcmp(level, "debug") == 0;
 }
@@ -86,9 +87,9 @@ static void print_error(CUresult code, const char *text)
 
 void cn_log_check(void)
 {
-	const char *level = secure_getenv("CENOTE_LOG");
+	const char *level = cn_environment(CN_ENVIRONMENT_LOG);
 
-	if (level && *level && !log_wanted())
+	if (level && !log_wanted())
 		fprintf(stderr, "cenote[%d]: CENOTE_LOG is '%s', and nothing is logged; it takes debug\n",
 			(int)getpid(), level);
 }

@@ -9,5 +9,7 @@
 
 /* A detached thread with all signals blocked. False: the system refuses one. */
 bool cn_thread_start(void *(*body)(void *), void *argument);
+/* Is the calling thread one of these? */
+bool cn_thread_is_own(void);
 
 #endif

@@ -5,13 +5,13 @@
 #include "share/kept/kept_ask.h"
 
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/lock.h"
 #include "share/wire/wire.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,14 +22,12 @@ enum { PAUSE_MS = 5 }; /* before a daemon that has just ended is asked again */
 
 CUresult cn_kept_connect(int *ret_sock)
 {
-	const char *named = secure_getenv("CENOTE_KEPT_SOCKET");
+	const char *named = cn_environment(CN_ENVIRONMENT_KEPT_SOCKET);
 	int sock;
 	CUresult result = cn_wire_open(&sock);
 
 	if (result)
 		return result;
-	if (named && !*named)
-		named = NULL;
 	int error = cn_wire_reach_daemon(sock, named, "kept");
 	if (!error) {
 		*ret_sock = sock;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/container.h"
+#include "base/environment.h"
 #include "share/wire/identity.h"
 
 #include <errno.h>
@@ -77,7 +78,7 @@ int cn_node_reach(struct cn_watch *channel)
 	cn_fork_allow();
 	if (!opened)
 		return EMFILE;
-	int error = cn_wire_reach_daemon(channel->fd, secure_getenv("CENOTE_IMEX_SOCKET"), "imex");
+	int error = cn_wire_reach_daemon(channel->fd, cn_environment(CN_ENVIRONMENT_IMEX_SOCKET), "imex");
 	if (error)
 		cn_service_unwatch(channel);
 	return error;

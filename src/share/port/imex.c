@@ -4,6 +4,7 @@
  */
 #include "share/port/imex.h"
 #include "base/descriptor.h"
+#include "base/environment.h"
 #include "device/device.h"
 
 #include <dirent.h>
@@ -80,11 +81,11 @@ static bool has_nodes(void)
 
 static CUresult open_directory(const char **ret_path, int *ret_fd)
 {
-	const char *path = secure_getenv("CENOTE_IMEX_DIR");
+	const char *path = cn_environment(CN_ENVIRONMENT_IMEX_DIR);
 
-	if ((!path || !*path) && has_nodes())
+	if (!path && has_nodes())
 		path = "/dev/nvidia-caps-imex-channels";
-	if (!path || !*path)
+	if (!path)
 		return cn_error(CUDA_ERROR_NOT_PERMITTED,
 				"fabric handles need an IMEX channel: set CENOTE_IMEX_DIR, the same for all "
 				"processes that share, and run `cenote imex create 0`");

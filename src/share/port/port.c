@@ -16,6 +16,7 @@
  */
 #include "base/container.h"
 #include "base/descriptor.h"
+#include "base/environment.h"
 #include "share/peer/peer.h"
 #include "share/port/port_internal.h"
 #include "share/report/report.h"
@@ -571,5 +572,6 @@ void cn_port_open_soon(void)
 	if (cn_port_socket_is_open(&port.socket) || atomic_exchange(&later.wanted, true))
 		return;
 	pthread_once(&once, prepare_later);
+	cn_environment_read(); /* where the port will be, and its label */
 	cn_service_post(&later.job);
 }

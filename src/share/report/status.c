@@ -14,6 +14,7 @@
 #include "share/report/status.h"
 
 #include "base/check.h"
+#include "base/environment.h"
 #include "share/node/node.h"
 #include "share/pool/export_internal.h"
 #include "share/pool/import.h"
@@ -21,7 +22,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -380,7 +380,7 @@ void cn_report_changed(void)
 
 void cn_report_begin(int lock_fd)
 {
-	const char *label = secure_getenv("CENOTE_LABEL");
+	const char *label = cn_environment(CN_ENVIRONMENT_LABEL);
 	struct stat facts;
 
 	if (label)

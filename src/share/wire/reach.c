@@ -75,5 +75,5 @@ static int reach_default(int sock, const char *name)
 
 int cn_wire_reach_daemon(int sock, const char *path, const char *name)
 {
-	return path && *path ? reach_path(sock, path) : reach_default(sock, name);
+	return path ? reach_path(sock, path) : reach_default(sock, name);
 }

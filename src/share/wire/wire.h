@@ -151,7 +151,7 @@ CUresult cn_wire_reach_name(int sock, const char *name);
 /* The same in a user's folder for fabric handles. CUDA_ERROR_NOT_FOUND: this machine has no such name. */
 CUresult cn_wire_reach_fabric(int sock, const char *name, unsigned user);
 /*
- * Connect to a daemon: at a path, if that is not NULL or empty; else by its name in the runtime directory, else in the
+ * Connect to a daemon: at a path, if that is not NULL; else by its name in the runtime directory, else in the
  * system's. 0, or errno (ENOENT, ECONNREFUSED: none is there). The wait for a full queue has an end.
  */
 int cn_wire_reach_daemon(int sock, const char *path, const char *name);
