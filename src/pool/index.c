@@ -114,6 +114,7 @@ static void recycle_cache(struct cn_pool_cache *cache)
 	if (!cache->rests)
 		unlist_of_queue(cache);
 	cache->rests = false;
+	memset(cache->bins.bitmap, 0, sizeof cache->bins.bitmap); /* the next pool's group has no bit of it */
 	cache->pool = NULL; /* a thread that comes late sees that it is too late */
 	struct cn_spans *spans = atomic_exchange(&cache->spans, NULL);
 	atomic_store(&cache->misses, 0);

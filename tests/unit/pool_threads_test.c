@@ -258,6 +258,43 @@ TEST(a_cache_that_is_being_entered_is_not_used)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
+/*
+ * Goal: what a stream has freed in a pool is found by others there, also where the record of its blocks served an ended
+ * pool, in which the stream's free lists had been used up.
+ */
+TEST(a_record_of_an_ended_pool_hides_no_block)
+{
+	struct gate gate = gate_make();
+	CUstream first = workers[0].stream, second = workers[1].stream;
+	CUdeviceptr block, other;
+	CUevent event;
+
+	make_pool();
+	ASSERT_OK(cuMemAllocFromPoolAsync(&block, 4096, pool, first));
+	ASSERT_OK(cuMemFreeAsync(block, first));
+	struct cn_pool_cache *cache = remembered_in(inside_of(pool));
+	ASSERT_OK(cuMemAllocFromPoolAsync(&block, 4096, pool, first));
+	ASSERT_OK(cuMemFreeAsync(block, second)); /* the first stream's list is empty */
+	ASSERT_OK(cuStreamSynchronize(second));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+
+	make_pool();
+	ASSERT_OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	ASSERT_OK(cuMemAllocFromPoolAsync(&block, 4096, pool, first));
+	gate_close(gate, first);
+	ASSERT_OK(cuMemFreeAsync(block, first));
+	ASSERT_EQ((uintptr_t)cache, (uintptr_t)remembered_in(inside_of(pool)));
+	ASSERT_OK(cuEventRecord(event, first));
+	ASSERT_OK(cuStreamWaitEvent(second, event, 0));
+	ASSERT_OK(cuMemAllocFromPoolAsync(&other, 4096, pool, second));
+	gate_open(gate);
+	ASSERT_EQ(block, other);
+	ASSERT_OK(cuMemFreeAsync(other, second));
+	end_pool();
+	ASSERT_OK(cuEventDestroy(event));
+	gate_free(gate);
+}
+
 static struct {
 	const struct cn_device_ops *real;
 	CUdeviceptr at;
@@ -522,6 +559,38 @@ TEST(a_pool_in_the_librarys_hands_ends_before_a_wait_does)
 	have_in_hand(block);
 	ASSERT_OK(cuMemPoolDestroy(pool)); /* it lives on for the last block */
 	ASSERT_OK(cuMemFreeAsync(last, workers[0].stream));
+	ASSERT_OK(cuStreamSynchronize(workers[0].stream));
+	expect_gone();
+}
+
+static void free_in_hand(struct cn_arena *arena)
+{
+	if (gettid() != late.program) {
+		atomic_store(&late.begun, true);
+		while (!atomic_load(&late.returned) && !is_asleep(late.program))
+			sched_yield();
+	}
+	free_late(arena);
+}
+
+/* Goal: the same where that thread has begun to take the whole pool apart. */
+TEST(a_pool_that_the_library_ends_has_gone_before_a_wait_does)
+{
+	CUdeviceptr block;
+
+	make_pool();
+	ASSERT_OK(cuMemAllocFromPoolAsync(&block, LARGE, pool, workers[0].stream));
+	late.program = gettid();
+	late.real = cn_device_ops;
+	late.ops = *cn_device_ops;
+	late.ops.grace_is_over = is_over_when_told;
+	late.ops.arena_free = free_in_hand;
+	cn_device_ops = &late.ops;
+	ASSERT_OK(cuMemFreeAsync(block, workers[0].stream));
+	ASSERT_OK(cuMemPoolDestroy(pool)); /* its grace period is not over */
+	atomic_store(&late.over, true);
+	while (!atomic_load(&late.begun))
+		sched_yield();
 	ASSERT_OK(cuStreamSynchronize(workers[0].stream));
 	expect_gone();
 }
