@@ -264,7 +264,7 @@ static bool should_sweep(struct cn_pool_cache *cache)
 	       atomic_fetch_add_explicit(&cache->misses, 1, memory_order_relaxed) % SWEEPS_SHARE == 0;
 }
 
-/* Does another thread allocate in the pool, by what was seen of the first so many caches? */
+/* Does another thread allocate in the pool, or did one, by what was seen of the first so many caches? */
 static bool others_allocate(const struct cn_pool *pool)
 {
 	for (unsigned i = 0; i < CN_POOL_CREDIT_CACHES_MAX; i++) {
@@ -548,7 +548,8 @@ CUresult cn_pool_allocate_slowly(struct cn_pool_cache *cache, uint64_t handle, u
 		atomic_store_explicit(&cache->user, cn_pool_recent, memory_order_relaxed);
 	for (unsigned round = 0; round < PATIENCE_ROUNDS; round++) {
 		attempt = attempt_all(&request, units, ret_index, &error);
-		if (attempt == FAILED && error == CUDA_ERROR_OUT_OF_MEMORY && !request.thorough) {
+		/* Where growing came first, others have not been asked, and its error says nothing of them. */
+		if (attempt == FAILED && (error == CUDA_ERROR_OUT_OF_MEMORY || request.grows) && !request.thorough) {
 			request.thorough = true;
 			attempt = attempt_all(&request, units, ret_index, &error);
 		}

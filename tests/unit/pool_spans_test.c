@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include "cenote/cenote.h"
+#include "device/device.h"
 #include "gate.h"
 #include "whole_pool.h"
 
@@ -15,6 +16,7 @@ enum {
 	CHUNK_BYTES = 32 << 20,
 	PIECE_BYTES = 16 << 10,
 	PIECES = CHUNK_BYTES / PIECE_BYTES,
+	CHUNKS_MAX = 9,
 	MISSES = 120, /* after so many a stream has spans */
 	FOLLOW = 1,
 	OPPORTUNISTIC = 2,
@@ -145,32 +147,74 @@ static void take_in_another_thread(void)
 TEST(a_small_pool_grows_before_threads_share_spans)
 {
 	static const struct {
+		unsigned chunks;
 		unsigned part; /* one of so many pieces stays in use */
-		bool threads;
-		cuuint64_t reserved;
-	} cases[] = {{2, true, 2 * CHUNK_BYTES}, {16, true, CHUNK_BYTES}, {2, false, CHUNK_BYTES}};
-	static CUdeviceptr pieces[PIECES];
+		bool threads, grows;
+	} cases[] = {
+		{1, 2, true, true},
+		{1, 16, true, false},         /* 15 of 16 parts are free */
+		{CHUNKS_MAX, 2, true, false}, /* 144 MiB are */
+		{1, 2, false, false},
+	};
+	static CUdeviceptr pieces[CHUNKS_MAX * PIECES];
 	cuuint64_t keep = UINT64_MAX;
 
 	for (unsigned at = 0; at < sizeof cases / sizeof *cases; at++) {
 		make_pool(0, FOLLOW | OPPORTUNISTIC | INTERNAL);
 		ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
-		ASSERT_EQ((unsigned)PIECES, take_all(pieces, PIECES, PIECE_BYTES, streams[0]));
-		for (unsigned i = 0; i < PIECES; i++)
+		unsigned count = cases[at].chunks * PIECES;
+		cuuint64_t reserved = (cuuint64_t)cases[at].chunks * CHUNK_BYTES;
+		ASSERT_EQ(count, take_all(pieces, count, PIECE_BYTES, streams[0]));
+		for (unsigned i = 0; i < count; i++)
 			if (i % cases[at].part)
 				ASSERT_OK(cuMemFreeAsync(pieces[i], streams[0]));
 		ASSERT_OK(cuStreamSynchronize(streams[0]));
-		ASSERT_EQ((cuuint64_t)CHUNK_BYTES, attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+		ASSERT_EQ(reserved, attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
 		if (cases[at].threads)
 			take_in_another_thread();
 		else
 			take_in_another_stream(NULL);
-		ASSERT_EQ(cases[at].reserved, attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
-		for (unsigned i = 0; i < PIECES; i += cases[at].part)
+		ASSERT_EQ(reserved + cases[at].grows * CHUNK_BYTES, attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+		for (unsigned i = 0; i < count; i += cases[at].part)
 			ASSERT_OK(cuMemFreeAsync(pieces[i], streams[0]));
 		free_all(others, 2 * MISSES, streams[1]);
 		end_pool();
 	}
+}
+
+static unsigned refusals;
+
+static CUresult refuse_to_commit(struct cn_arena *arena, size_t offset, size_t bytes)
+{
+	(void)arena;
+	(void)offset;
+	refusals++;
+	return cn_error(CUDA_ERROR_UNKNOWN, "no %zu bytes", bytes);
+}
+
+/* Goal: where such a pool cannot grow, whatever the device's reason, the thread gets what others have free. */
+TEST(a_small_pool_that_cannot_grow_shares_spans)
+{
+	static CUdeviceptr pieces[PIECES];
+	const struct cn_device_ops *real = cn_device_ops;
+	struct cn_device_ops refusing = *real;
+	cuuint64_t keep = UINT64_MAX;
+	CUdeviceptr none;
+
+	make_pool(0, FOLLOW | OPPORTUNISTIC | INTERNAL);
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+	ASSERT_EQ((unsigned)PIECES, fill_with_pieces(pieces, streams[0]));
+	ASSERT_OK(cuStreamSynchronize(streams[0]));
+	refusing.arena_commit = refuse_to_commit;
+	cn_device_ops = &refusing;
+	take_in_another_thread();
+	ASSERT_GT(refusals, 0);
+	ASSERT_ERROR(CUDA_ERROR_UNKNOWN, cuMemAllocFromPoolAsync(&none, CHUNK_BYTES, pool, streams[1]));
+	cn_device_ops = real;
+	for (unsigned i = 1; i < PIECES; i += 2)
+		ASSERT_OK(cuMemFreeAsync(pieces[i], streams[0]));
+	free_all(others, 2 * MISSES, streams[1]);
+	end_pool();
 }
 
 static bool is_one_of(CUdeviceptr pointer, const CUdeviceptr *pointers, unsigned count)
