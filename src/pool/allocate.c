@@ -8,8 +8,10 @@
 #include "pool/pool_internal.h"
 
 enum {
-	SAMPLE_COUNT = 512, /* allocations of a queue between two looks at what is used */
-	RACES_MAX = 16,     /* seen of threads that count at the same time before the mark is sampled */
+	SAMPLE_COUNT = 512,    /* allocations of a queue between two looks at what is used */
+	RACES_MAX = 16,        /* seen of threads that count at the same time before the mark is sampled */
+	MORE_SHIFT = 2,        /* a block may be this part of its size larger than it needs to be, */
+	MORE_UNITS_MAX = 1024, /* up to 512 KiB: more would be missed elsewhere */
 };
 
 /* ---- How much is used ---- */
@@ -117,6 +119,35 @@ static inline struct cn_block *rule_1_own(struct cn_pool *pool, struct cn_pool_c
 	return cn_pool_cache_pop(cache, pool, class);
 }
 
+/* Has the pool half as much again as what is used? */
+static inline bool has_room(const struct cn_pool *pool)
+{
+	uint64_t counted = atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed);
+
+	return atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed) > counted + counted / 2;
+}
+
+/*
+ * The same of a little larger one, as it is. A queue that needs many sizes has spans; to cut a block out of them and to
+ * join it again takes several times as long. But what a block is too large is used for nothing, so only where the pool
+ * has room. 0: there is none. Cache locked.
+ */
+static inline uint32_t rule_1_own_with_more(struct cn_pool *pool, struct cn_pool_cache *cache, unsigned class)
+{
+	uint32_t units = cn_size_class_units(class), index = 0;
+
+	if (!atomic_load_explicit(&cache->spans, memory_order_relaxed) || units > MORE_UNITS_MAX || !has_room(pool))
+		return 0;
+	unsigned last = cn_size_class_below(units + (units >> MORE_SHIFT));
+	while (!index && class < last)
+		index = cache->bins.heads[++class];
+	if (index) {
+		cn_pool_cache_pop(cache, pool, class);
+		cache->reused++;
+	}
+	return index;
+}
+
 /* The same, or memory that was never used, out of its spans. Cache locked. */
 static __attribute__((noinline)) uint32_t rule_1_own_kept(struct cn_pool_cache *cache, unsigned class)
 {
@@ -205,8 +236,10 @@ static __attribute__((noinline)) void *allocate_otherwise(struct cn_pool_cache *
 	struct cn_pool *pool = cache->pool;
 	unsigned class = cn_size_class_above(units_of(bytes));
 	uint64_t id = ++cache->next_id;
-	uint32_t index = rule_3_recent(cache, class);
+	uint32_t index = rule_1_own_with_more(pool, cache, class);
 
+	if (!index)
+		index = rule_3_recent(cache, class);
 	if (!index && (index = rule_1_own_kept(cache, class)))
 		cache->reused++;
 	if (index)

@@ -292,7 +292,9 @@ void cn_pool_cache_mark(struct cn_pool_cache *cache, unsigned class)
 		cn_pool_cache_list(cache->queue, cache);
 	}
 	cache->bins.bitmap[class / 64] |= 1ull << class % 64;
-	atomic_fetch_or_explicit(&cache->group->bitmaps[class], cache->group_bit, memory_order_release);
+	/* Mostly our bit is there still, and other threads' caches share the word. Only under this lock it changes. */
+	if (!(atomic_load_explicit(&cache->group->bitmaps[class], memory_order_relaxed) & cache->group_bit))
+		atomic_fetch_or_explicit(&cache->group->bitmaps[class], cache->group_bit, memory_order_release);
 }
 
 void cn_pool_cache_cut(struct cn_pool_cache *cache, uint32_t index, uint32_t units)

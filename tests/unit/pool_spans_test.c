@@ -75,6 +75,41 @@ static void free_all(const CUdeviceptr *blocks, unsigned count, CUstream stream)
 		ASSERT_OK(cuMemFreeAsync(blocks[i], stream));
 }
 
+/* ---- What is nearly the right size ------------------------------------------------------------------------------- */
+
+/* Does a stream that has freed a block of some KiB get it for another size? */
+static bool gets_again(unsigned freed_kib, unsigned wanted_kib, CUstream stream)
+{
+	CUdeviceptr freed, got;
+
+	ASSERT_OK(cuMemAllocFromPoolAsync(&freed, freed_kib << 10, pool, stream));
+	ASSERT_OK(cuMemFreeAsync(freed, stream));
+	ASSERT_OK(cuMemAllocFromPoolAsync(&got, wanted_kib << 10, pool, stream));
+	ASSERT_OK(cuMemFreeAsync(got, stream));
+	ASSERT_OK(cuStreamSynchronize(stream)); /* its lists are empty again */
+	return got == freed;
+}
+
+/*
+ * Goal: a stream that has spans takes what it has freed and is up to a quarter too large, and no more than that; from
+ * 512 KiB on, and without spans, each block has its own size while there is other memory.
+ */
+TEST(a_stream_with_spans_takes_what_is_nearly_the_size)
+{
+	static CUdeviceptr pieces[MISSES];
+
+	make_pool(0, 0);
+	ASSERT_EQ((unsigned)MISSES, take_all(pieces, MISSES, PIECE_BYTES, streams[0]));
+	ASSERT(gets_again(40, 34, streams[0]));
+	ASSERT(gets_again(40, 32, streams[0]));
+	ASSERT(gets_again(640, 512, streams[0]));
+	ASSERT(!gets_again(40, 30, streams[0]));
+	ASSERT(!gets_again(680, 544, streams[0]));
+	ASSERT(!gets_again(40, 34, streams[1]));
+	free_all(pieces, MISSES, streams[0]);
+	end_pool();
+}
+
 /* ---- What others have in their spans ----------------------------------------------------------------------------- */
 
 /* The pool is full of pieces of one stream, of which every second is free. Returns how many there are. */
