@@ -9,6 +9,8 @@
  * pool reserved for it at most, beside what was in use at most.
  */
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include <cuda.h>
@@ -22,6 +24,7 @@ enum {
 	SLOTS = 64,
 	WARM_STEPS = 1 << 15,
 	STEPS = 1 << 16,
+	SPINS_MAX = 1000,
 	CONTESTANTS_MAX = 2 + BENCH_ALLOCATORS_MAX
 };
 
@@ -31,15 +34,28 @@ struct contestant {
 	const char *name;
 	void *(*allocate)(size_t bytes);
 	void (*free)(void *block);
-	unsigned thread_count;
+	unsigned number;
 };
 
+/* What a thread has of each contestant goes on from one repetition to the next. */
 struct thread {
-	const struct contestant *contestant;
 	unsigned number;
-	pthread_barrier_t *barrier;
 	pthread_t id;
+	struct {
+		uint64_t state;
+		void *blocks[SLOTS];
+	} works[CONTESTANTS_MAX];
+	uint64_t begin_ns, end_ns;
 };
+
+/* The threads of a contest, and what they do next. */
+static struct {
+	struct thread threads[THREADS_MAX];
+	unsigned count;
+	pthread_barrier_t barrier;
+	const struct contestant *contestant; /* NULL: they end */
+	_Atomic unsigned ready;              /* threads that are about to begin */
+} crew;
 
 static CUcontext context;
 static CUstream streams[THREADS_MAX];
@@ -88,46 +104,83 @@ static void work(const struct contestant *contestant, uint64_t *state, void *blo
 	}
 }
 
+/* All begin at the same time, and each says when it began and ended: the time to wake them is not part of it. */
+static void do_turn(struct thread *thread, const struct contestant *contestant)
+{
+	uint64_t *state = &thread->works[contestant->number].state;
+	void **blocks = thread->works[contestant->number].blocks;
+
+	work(contestant, state, blocks, WARM_STEPS);
+	atomic_fetch_add(&crew.ready, 1);
+	for (unsigned spins = 0; atomic_load(&crew.ready) < crew.count; spins++)
+		if (spins > SPINS_MAX)
+			sched_yield();
+	thread->begin_ns = bench_now_ns();
+	work(contestant, state, blocks, STEPS);
+	thread->end_ns = bench_now_ns();
+}
+
 static void *run(void *data)
 {
-	const struct thread *thread = data;
-	uint64_t state = DRAW_START + thread->number;
-	void *blocks[SLOTS] = {NULL};
+	struct thread *thread = data;
 
 	bench_pin(thread->number);
 	BENCH_MUST(cuCtxSetCurrent(context));
 	own_stream = streams[thread->number];
-	work(thread->contestant, &state, blocks, WARM_STEPS);
-	pthread_barrier_wait(thread->barrier);
-	work(thread->contestant, &state, blocks, STEPS);
-	pthread_barrier_wait(thread->barrier);
-	for (unsigned i = 0; i < SLOTS; i++)
-		if (blocks[i])
-			thread->contestant->free(blocks[i]);
-	return NULL;
+	for (;;) {
+		pthread_barrier_wait(&crew.barrier);
+		if (!crew.contestant)
+			return NULL;
+		do_turn(thread, crew.contestant);
+		pthread_barrier_wait(&crew.barrier);
+	}
 }
 
 /* Nanoseconds of a pair, of all threads together. */
 static double run_all(void *data)
 {
-	const struct contestant *contestant = data;
-	struct thread threads[THREADS_MAX];
-	pthread_barrier_t barrier;
-	unsigned count = contestant->thread_count;
+	uint64_t begin_ns = UINT64_MAX, end_ns = 0;
 
-	BENCH_MUST(pthread_barrier_init(&barrier, NULL, count + 1));
-	for (unsigned i = 0; i < count; i++) {
-		threads[i] = (struct thread){.contestant = contestant, .number = i, .barrier = &barrier};
-		BENCH_MUST(pthread_create(&threads[i].id, NULL, run, &threads[i]));
+	crew.contestant = data;
+	atomic_store(&crew.ready, 0);
+	pthread_barrier_wait(&crew.barrier);
+	pthread_barrier_wait(&crew.barrier);
+	for (unsigned i = 0; i < crew.count; i++) {
+		const struct thread *thread = &crew.threads[i];
+		begin_ns = thread->begin_ns < begin_ns ? thread->begin_ns : begin_ns;
+		end_ns = thread->end_ns > end_ns ? thread->end_ns : end_ns;
 	}
-	pthread_barrier_wait(&barrier);
-	uint64_t begin = bench_now_ns();
-	pthread_barrier_wait(&barrier);
-	uint64_t end = bench_now_ns();
-	for (unsigned i = 0; i < count; i++)
-		BENCH_MUST(pthread_join(threads[i].id, NULL));
-	BENCH_MUST(pthread_barrier_destroy(&barrier));
-	return (double)(end - begin) / ((double)count * STEPS / 2);
+	return (double)(end_ns - begin_ns) / ((double)crew.count * STEPS / 2);
+}
+
+static void start_crew(unsigned count)
+{
+	crew.count = count;
+	BENCH_MUST(pthread_barrier_init(&crew.barrier, NULL, count + 1));
+	for (unsigned i = 0; i < count; i++) {
+		struct thread *thread = &crew.threads[i];
+		*thread = (struct thread){.number = i};
+		for (unsigned j = 0; j < CONTESTANTS_MAX; j++)
+			thread->works[j].state = DRAW_START + i;
+		BENCH_MUST(pthread_create(&thread->id, NULL, run, thread));
+	}
+}
+
+/* The blocks are freed here: the contestants' functions do not care which thread that is, but for the stream. */
+static void end_crew(const struct contestant *contestants, unsigned contestant_count)
+{
+	crew.contestant = NULL;
+	pthread_barrier_wait(&crew.barrier);
+	for (unsigned i = 0; i < crew.count; i++) {
+		struct thread *thread = &crew.threads[i];
+		BENCH_MUST(pthread_join(thread->id, NULL));
+		own_stream = streams[i];
+		for (unsigned j = 0; j < contestant_count; j++)
+			for (unsigned slot = 0; slot < SLOTS; slot++)
+				if (thread->works[j].blocks[slot])
+					contestants[j].free(thread->works[j].blocks[slot]);
+	}
+	BENCH_MUST(pthread_barrier_destroy(&crew.barrier));
 }
 
 static unsigned find_contestants(struct contestant contestants[CONTESTANTS_MAX])
@@ -136,9 +189,9 @@ static unsigned find_contestants(struct contestant contestants[CONTESTANTS_MAX])
 	unsigned other_count = bench_allocators(group, "all", others), count = 0;
 
 	contestants[count++] = (struct contestant){"cenote", pool_allocate, pool_free, 0};
-	contestants[count++] = (struct contestant){"a mutex for each thread", mutex_lock, mutex_nothing, 0};
-	for (unsigned i = 0; i < other_count; i++)
-		contestants[count++] = (struct contestant){others[i].name, others[i].allocate, others[i].free, 0};
+	contestants[count++] = (struct contestant){"a mutex for each thread", mutex_lock, mutex_nothing, 1};
+	for (unsigned i = 0; i < other_count; i++, count++)
+		contestants[count] = (struct contestant){others[i].name, others[i].allocate, others[i].free, count};
 	return count;
 }
 
@@ -196,12 +249,11 @@ int main(int argument_count, char **arguments)
 		snprintf(name, sizeof name, "%u thread%s", threads, threads > 1 ? "s" : "");
 		if (threads > 2 * bench_cpu_count())
 			break;
-		for (unsigned i = 0; i < count; i++) {
-			contestants[i].thread_count = threads;
+		for (unsigned i = 0; i < count; i++)
 			all[i] = (struct bench_contestant){
 				.name = contestants[i].name, .once = run_all, .data = &contestants[i]};
-		}
 		reset_high_water();
+		start_crew(threads);
 		bench_contest(&(struct bench_contest){.group = group,
 						      .name = name,
 						      .baseline = "glibc",
@@ -209,6 +261,7 @@ int main(int argument_count, char **arguments)
 						      .x = threads,
 						      .x_name = "threads"},
 			      all, count);
+		end_crew(contestants, count);
 		struct bench_contestant memory[] = {
 			{.name = "reserved at most", .once = reserved_high},
 			{.name = "used at most", .once = used_high},
