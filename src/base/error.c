@@ -118,9 +118,18 @@ void cn_error_forget(const char kept[CN_SENTENCE_BYTES])
 		memcpy(sentence, kept, CN_SENTENCE_BYTES);
 }
 
-void cn_error_hush(bool hushed)
+bool cn_error_hush(bool hushed)
 {
+	bool was_hushed = is_hushed;
+
 	is_hushed = hushed;
+	return was_hushed;
+}
+
+void cn_error_repeat(CUresult code)
+{
+	if (!is_hushed && log_wanted())
+		print_error(code, cn_last_error());
 }
 
 void cn_log(const char *format, ...)

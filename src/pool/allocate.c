@@ -8,10 +8,9 @@
 #include "pool/pool_internal.h"
 
 enum {
-	SAMPLE_COUNT = 512,    /* allocations of a queue between two looks at what is used */
-	RACES_MAX = 16,        /* seen of threads that count at the same time before the mark is sampled */
-	MORE_SHIFT = 2,        /* a block may be this part of its size larger than it needs to be, */
-	MORE_UNITS_MAX = 1024, /* up to 512 KiB: more would be missed elsewhere */
+	SAMPLE_COUNT = 512, /* allocations of a queue between two looks at what is used */
+	RACES_MAX = 16,     /* seen of threads that count at the same time before the mark is sampled */
+	MORE_SHIFT = 2,     /* a block may be of a size class this much larger */
 };
 
 /* ---- How much is used ---- */
@@ -119,24 +118,31 @@ static inline struct cn_block *rule_1_own(struct cn_pool *pool, struct cn_pool_c
 	return cn_pool_cache_pop(cache, pool, class);
 }
 
-/* Has the pool half as much again as what is used? */
+/*
+ * Has the pool half as much again as what is counted as used, and may it have twice as much as it has? What blocks are
+ * too large is counted nowhere, and missing once the pool is full: so it is at most a twelfth of the pool's limit.
+ */
 static inline bool has_room(const struct cn_pool *pool)
 {
 	uint64_t counted = atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed);
+	uint64_t reserved = atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed);
 
-	return atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed) > counted + counted / 2;
+	return reserved > counted + counted / 2 &&
+	       reserved <= atomic_load_explicit(&pool->max_bytes, memory_order_relaxed) / 2 &&
+	       reserved != atomic_load_explicit(&pool->stuck_bytes, memory_order_relaxed);
 }
 
 /*
- * The same of a little larger one, as it is. A queue that needs many sizes has spans; to cut a block out of them and to
- * join it again takes several times as long. But what a block is too large is used for nothing, so only where the pool
- * has room. 0: there is none. Cache locked.
+ * The same of a class that is up to a quarter larger, as it is. A queue that needs many sizes has spans; to cut a block
+ * out of them and to join it again takes several times as long. But what a block is too large is used for nothing, so
+ * only where the pool has room. 0: there is none. Cache locked.
  */
 static inline uint32_t rule_1_own_with_more(struct cn_pool *pool, struct cn_pool_cache *cache, unsigned class)
 {
 	uint32_t units = cn_size_class_units(class), index = 0;
 
-	if (!atomic_load_explicit(&cache->spans, memory_order_relaxed) || units > MORE_UNITS_MAX || !has_room(pool))
+	if (!atomic_load_explicit(&cache->spans, memory_order_relaxed) || units > CN_SPAN_BLOCK_UNITS_MAX ||
+	    !has_room(pool))
 		return 0;
 	unsigned last = cn_size_class_below(units + (units >> MORE_SHIFT));
 	while (!index && class < last)

@@ -4,12 +4,14 @@
  *
  * What they need to know of other queues' caches is in index.c, what a queue has in spans of its own in settle.c.
  *
- * Locks: a cache's before the pool's. None is held while a thread waits or the system is asked for memory.
+ * Locks: a cache's before the pool's. Neither is held while a thread waits or the system is asked for memory; the
+ * thread that asks holds `growing`.
  */
 #include "pool/pool_internal.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <string.h>
 #include <time.h>
 
 enum {
@@ -68,6 +70,8 @@ struct request {
 	unsigned policies;
 	bool thorough; /* the pool could not grow: ask all caches, and not some */
 	bool grows;    /* others are not asked: see should_grow() */
+	bool failed;   /* an attempt did, and `sentence` is what this thread's last error was before it */
+	char *sentence;
 };
 
 static unsigned caches_asked(const struct request *request)
@@ -278,6 +282,15 @@ static bool others_allocate(const struct cn_pool *pool)
 	return false;
 }
 
+/* May it grow at all, and keep what it gets? A wait takes what is above the threshold, and each round would grow. */
+static bool may_grow(const struct cn_pool *pool, uint64_t reserved)
+{
+	uint64_t threshold = atomic_load_explicit(&pool->threshold_bytes, memory_order_relaxed);
+
+	return reserved != atomic_load_explicit(&pool->stuck_bytes, memory_order_relaxed) && reserved < threshold &&
+	       threshold - reserved >= CN_HEAP_CHUNK_BYTES;
+}
+
 /*
  * Should the pool grow before a queue with spans asks other queues? Threads that live on each other's spans meet at
  * their locks: sixteen in a pool of 96 MiB did a third of what they do in one of 160. So where the pool has little room
@@ -289,7 +302,7 @@ static bool should_grow(const struct request *request)
 	uint64_t reserved = atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed);
 
 	if (request->thorough || !atomic_load_explicit(&request->cache->spans, memory_order_relaxed) ||
-	    reserved == atomic_load_explicit(&pool->stuck_bytes, memory_order_relaxed) || !others_allocate(pool))
+	    request->units > CN_SPAN_BLOCK_UNITS_MAX || !may_grow(pool, reserved) || !others_allocate(pool))
 		return false;
 	uint64_t used = cn_pool_used(pool);
 	return reserved < used * ROOMY_TIMES && reserved < used + ROOMY_BYTES;
@@ -409,11 +422,13 @@ static enum attempt grow(struct cn_pool *pool, uint32_t needed, uint32_t *ret_in
  * Rule 6: new memory. One thread at a time: others that need some wait for it, and look whether there is enough for
  * them, too. Else a pool that sixteen threads begin to use would get a chunk for each of them.
  */
-static enum attempt rule_6_grow(const struct request *request, uint32_t *ret_index, CUresult *ret_error)
+static enum attempt rule_6_grow(struct request *request, uint32_t *ret_index, CUresult *ret_error)
 {
 	struct cn_pool *pool = request->cache->pool;
 	enum attempt attempt = TAKEN;
 
+	if (!request->failed)
+		memcpy(request->sentence, cn_last_error(), CN_SENTENCE_BYTES);
 	cn_slow_lock(&pool->growing);
 	uint32_t index = take_free(request->cache, request->units);
 	if (index)
@@ -423,6 +438,7 @@ static enum attempt rule_6_grow(const struct request *request, uint32_t *ret_ind
 	if (attempt == FAILED)
 		atomic_store_explicit(&pool->stuck_bytes, pool->reserved_bytes, memory_order_relaxed);
 	cn_slow_unlock(&pool->growing);
+	request->failed |= attempt == FAILED;
 	return attempt;
 }
 
@@ -538,25 +554,42 @@ static enum attempt attempt_all(struct request *request, uint32_t units, uint32_
 	return attempt;
 }
 
-CUresult cn_pool_allocate_slowly(struct cn_pool_cache *cache, uint64_t handle, uint32_t units, uint32_t *ret_index)
+/* Round after round, as long as there is something to wait for. */
+static CUresult try_and_wait(struct request *request, uint32_t units, uint32_t *ret_index)
 {
-	struct request request = {.cache = cache, .handle = handle};
 	enum attempt attempt = RACED;
 	CUresult error = CUDA_SUCCESS;
 
-	if (atomic_load_explicit(&cache->user, memory_order_relaxed) != cn_pool_recent)
-		atomic_store_explicit(&cache->user, cn_pool_recent, memory_order_relaxed);
 	for (unsigned round = 0; round < PATIENCE_ROUNDS; round++) {
-		attempt = attempt_all(&request, units, ret_index, &error);
+		attempt = attempt_all(request, units, ret_index, &error);
 		/* Where growing came first, others have not been asked, and its error says nothing of them. */
-		if (attempt == FAILED && (error == CUDA_ERROR_OUT_OF_MEMORY || request.grows) && !request.thorough) {
-			request.thorough = true;
-			attempt = attempt_all(&request, units, ret_index, &error);
+		if (attempt == FAILED && (error == CUDA_ERROR_OUT_OF_MEMORY || request->grows) && !request->thorough) {
+			request->thorough = true;
+			attempt = attempt_all(request, units, ret_index, &error);
 		}
 		if (attempt == TAKEN)
 			return CUDA_SUCCESS;
-		if (attempt == FAILED && (error != CUDA_ERROR_OUT_OF_MEMORY || !rule_7_wait_for_memory(cache, round)))
+		if (attempt == FAILED &&
+		    (error != CUDA_ERROR_OUT_OF_MEMORY || !rule_7_wait_for_memory(request->cache, round)))
 			break;
 	}
 	return attempt == FAILED ? error : cn_error(CUDA_ERROR_OUT_OF_MEMORY, "the pool has no memory left");
+}
+
+/* What failed on the way to a success is no error; what the last attempt failed with is printed once. */
+CUresult cn_pool_allocate_slowly(struct cn_pool_cache *cache, uint64_t handle, uint32_t units, uint32_t *ret_index)
+{
+	char sentence[CN_SENTENCE_BYTES];
+	struct request request = {.cache = cache, .handle = handle, .sentence = sentence};
+
+	if (atomic_load_explicit(&cache->user, memory_order_relaxed) != cn_pool_recent)
+		atomic_store_explicit(&cache->user, cn_pool_recent, memory_order_relaxed);
+	bool hushed = cn_error_hush(true);
+	CUresult result = try_and_wait(&request, units, ret_index);
+	cn_error_hush(hushed);
+	if (result)
+		cn_error_repeat(result);
+	else if (request.failed)
+		cn_error_forget(sentence);
+	return result;
 }

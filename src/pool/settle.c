@@ -21,7 +21,6 @@ enum {
 	SPARES_WANTED = 64,     /* taken from the heap at once */
 	SPARES_MAX = 256,       /* more than these go back there, so many at once */
 	MISSES_MIN = 64,        /* of a cache before it has spans */
-	BLOCK_UNITS_MAX = 1024, /* of a block in a span, 512 KiB: larger ones would leave gaps */
 	BLOCKS_OF_SPAN = 4,     /* a span is at least this many times a block that is cut from it */
 	SPAN_UNITS = 2048,      /* of the first one, 1 MiB; */
 	SMALL_SPAN_UNITS = 256, /* of the first for small blocks; */
@@ -92,7 +91,8 @@ static bool is_small(const struct cn_spans *spans, uint32_t units)
 {
 	uint64_t held = spans->sets[cn_span_set_of(units)].units;
 
-	return units <= BLOCK_UNITS_MAX && (uint64_t)units * BLOCKS_OF_SPAN <= (held > SPAN_UNITS ? held : SPAN_UNITS);
+	return units <= CN_SPAN_BLOCK_UNITS_MAX &&
+	       (uint64_t)units * BLOCKS_OF_SPAN <= (held > SPAN_UNITS ? held : SPAN_UNITS);
 }
 
 uint32_t cn_pool_take_kept(struct cn_pool_cache *cache, uint32_t units)

@@ -24,7 +24,8 @@
 
 enum {
 	CN_SPAN_UNITS_MIN = 128,
-	CN_SPAN_SMALL_UNITS = 32, /* blocks up to this size, 16 KiB, have spans of their own, */
+	CN_SPAN_BLOCK_UNITS_MAX = 1024, /* of a block in a span, 512 KiB: larger ones would leave gaps */
+	CN_SPAN_SMALL_UNITS = 32,       /* blocks up to this size, 16 KiB, have spans of their own, */
 	CN_SPAN_SETS = 2, /* the first set: small blocks between large ones would keep those from being joined */
 };
 

@@ -104,9 +104,27 @@ TEST(a_stream_with_spans_takes_what_is_nearly_the_size)
 	ASSERT(gets_again(40, 32, streams[0]));
 	ASSERT(gets_again(640, 512, streams[0]));
 	ASSERT(!gets_again(40, 30, streams[0]));
-	ASSERT(!gets_again(680, 544, streams[0]));
+	ASSERT(!gets_again(672, 544, streams[0]));
 	ASSERT(!gets_again(40, 34, streams[1]));
 	free_all(pieces, MISSES, streams[0]);
+	end_pool();
+}
+
+/*
+ * Goal: what blocks are too large is not missing when the pool is full: where a limit is near, or the device has no
+ * more, each block has its own size.
+ */
+TEST(a_full_pool_has_only_blocks_of_their_size)
+{
+	enum { LIMIT = 2 * CHUNK_BYTES, FREED = 1040, WANTED = LIMIT / (32 << 10) };
+	static CUdeviceptr freed[FREED], wanted[WANTED];
+
+	make_pool(LIMIT, FOLLOW | OPPORTUNISTIC | INTERNAL);
+	ASSERT_EQ((unsigned)FREED, take_all(freed, FREED, 40 << 10, streams[0]));
+	free_all(freed, FREED, streams[0]);
+	unsigned count = take_all(wanted, WANTED, 32 << 10, streams[0]);
+	ASSERT_GT(count, WANTED - WANTED / 100);
+	free_all(wanted, count, streams[0]);
 	end_pool();
 }
 
@@ -155,23 +173,25 @@ TEST(free_memory_of_spans_is_for_all)
 
 static CUdeviceptr others[2 * MISSES];
 
-/* Another stream needs as many pieces as give it spans, and some more. */
+/* Another stream needs as many pieces as give it spans, and some more. What failed on the way there is no error. */
 static void *take_in_another_stream(void *context)
 {
 	if (context)
 		ASSERT_OK(cuCtxSetCurrent(context));
 	for (unsigned i = 0; i < 2 * MISSES; i++)
 		ASSERT_OK(cuMemAllocFromPoolAsync(&others[i], PIECE_BYTES, pool, streams[1]));
+	if (context)
+		ASSERT_STREQ("", cenote_last_error());
 	return NULL;
 }
 
-static void take_in_another_thread(void)
+static void run_in_another_thread(void *(*run)(void *context))
 {
 	CUcontext context;
 	pthread_t thread;
 
 	ASSERT_OK(cuCtxGetCurrent(&context));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, take_in_another_stream, context));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, run, context));
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 }
 
@@ -206,7 +226,7 @@ TEST(a_small_pool_grows_before_threads_share_spans)
 		ASSERT_OK(cuStreamSynchronize(streams[0]));
 		ASSERT_EQ(reserved, attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
 		if (cases[at].threads)
-			take_in_another_thread();
+			run_in_another_thread(take_in_another_stream);
 		else
 			take_in_another_stream(NULL);
 		ASSERT_EQ(reserved + cases[at].grows * CHUNK_BYTES, attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
@@ -215,6 +235,69 @@ TEST(a_small_pool_grows_before_threads_share_spans)
 		free_all(others, 2 * MISSES, streams[1]);
 		end_pool();
 	}
+}
+
+/* Rounds of work, each of which is waited for, in a stream that has spans. */
+static void *take_in_rounds(void *context)
+{
+	ASSERT_OK(cuCtxSetCurrent(context));
+	for (unsigned round = 0; round < 4; round++) {
+		ASSERT_EQ((unsigned)MISSES, take_all(others, MISSES, PIECE_BYTES, streams[1]));
+		free_all(others, MISSES, streams[1]);
+		ASSERT_OK(cuStreamSynchronize(streams[1]));
+	}
+	return NULL;
+}
+
+/* Goal: a pool does not grow by what the next wait takes from it again. */
+TEST(a_pool_that_gives_back_what_is_free_does_not_grow_first)
+{
+	static CUdeviceptr pieces[PIECES];
+
+	make_pool(0, FOLLOW | OPPORTUNISTIC | INTERNAL);
+	ASSERT_EQ((unsigned)PIECES, fill_with_pieces(pieces, streams[0]));
+	ASSERT_OK(cuStreamSynchronize(streams[0]));
+	run_in_another_thread(take_in_rounds);
+	ASSERT_EQ((cuuint64_t)CHUNK_BYTES, attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH));
+	for (unsigned i = 1; i < PIECES; i += 2)
+		ASSERT_OK(cuMemFreeAsync(pieces[i], streams[0]));
+	end_pool();
+}
+
+static CUdeviceptr large_block;
+
+/* After it has got spans. */
+static void *take_large_in_another_stream(void *context)
+{
+	take_in_another_stream(context);
+	ASSERT_OK(cuMemAllocFromPoolAsync(&large_block, CHUNK_BYTES / 4, pool, streams[1]));
+	return NULL;
+}
+
+/* Goal: for a block that no span holds, the pool does not grow where a stream may wait for one that another freed. */
+TEST(a_pool_does_not_grow_first_for_a_large_block)
+{
+	struct gate gate = gate_make();
+	cuuint64_t keep = UINT64_MAX;
+	CUdeviceptr rest, freed;
+
+	make_pool(0, FOLLOW | OPPORTUNISTIC | INTERNAL);
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+	ASSERT_OK(cuMemAllocFromPoolAsync(&rest, CHUNK_BYTES / 2, pool, streams[0]));
+	ASSERT_OK(cuMemAllocFromPoolAsync(&freed, CHUNK_BYTES / 4, pool, streams[0]));
+	run_in_another_thread(take_in_another_stream);
+	free_all(others, 2 * MISSES, streams[1]);
+	gate_close(gate, streams[0]);
+	ASSERT_OK(cuMemFreeAsync(freed, streams[0]));
+	run_in_another_thread(take_large_in_another_stream);
+	ASSERT_EQ(freed, large_block);
+	gate_open(gate);
+	ASSERT_EQ((cuuint64_t)CHUNK_BYTES, attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH));
+	ASSERT_OK(cuMemFreeAsync(rest, streams[0]));
+	ASSERT_OK(cuMemFreeAsync(large_block, streams[1]));
+	free_all(others, 2 * MISSES, streams[1]);
+	end_pool();
+	gate_free(gate);
 }
 
 static unsigned refusals;
@@ -242,8 +325,8 @@ TEST(a_small_pool_that_cannot_grow_shares_spans)
 	ASSERT_OK(cuStreamSynchronize(streams[0]));
 	refusing.arena_commit = refuse_to_commit;
 	cn_device_ops = &refusing;
-	take_in_another_thread();
-	ASSERT_GT(refusals, 0);
+	run_in_another_thread(take_in_another_stream);
+	ASSERT_EQ(1u, refusals); /* it is not tried again before the pool has another size */
 	ASSERT_ERROR(CUDA_ERROR_UNKNOWN, cuMemAllocFromPoolAsync(&none, CHUNK_BYTES, pool, streams[1]));
 	cn_device_ops = real;
 	for (unsigned i = 1; i < PIECES; i += 2)
