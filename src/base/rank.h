@@ -30,7 +30,6 @@
 	RANK(NODE_ASKING,     slow_lock,   NEVER,   "the session with cenote-imexd: one question at a time") \
 	RANK(IMPORT_ASKING,   slow_lock,   NEVER,   "an import's channel and view: one request or change at a time") \
 	RANK(PEER_TURN,       slow_lock,   NEVER,   "another process that is asked: one question at a time") \
-	RANK(POOLS_FINISHING, slow_lock,   NEVER,   "the round that gives back what its grace period kept") \
 	RANK(POOL_GROWING,    slow_lock,   NEVER,   "memory of the device that a pool gets: one thread at a time") \
 	RANK(POOL_GIVING,     slow_lock,   NEVER,   "memory of a pool that goes back to the device") \
 	RANK(FORK_START,      slow_lock,   NEVER,   "the first hook of fork()") \

@@ -12,14 +12,17 @@
  */
 #include "pool/pool_internal.h"
 
+#include "base/clock.h"
 #include "device/grace.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define RANGE_BYTES_MAX ((size_t)1 << 40) /* units are counted in 32 bits */
+#define OTHERS_NS       500000000ull      /* the most that a wait waits for other threads: see reap_after_others() */
 
 _Static_assert(CN_HEAP_CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CN_HEAP_CHUNK_BYTES == 1 << CN_POOL_TABLE_SHIFT,
 	       "what the device gives");
@@ -27,9 +30,11 @@ _Static_assert(CN_HEAP_CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CN_HEAP_CHUNK_
 static struct {
 	CN_DRIVER_LOCK(POOLS) lock;
 	struct cn_pool *dying, *watched, *ended;
-	_Atomic unsigned dying_count;            /* destroyed pools: usually none, and then no thread looks */
-	_Atomic unsigned ending_count;           /* pools that a thread is taking apart */
-	CN_SLOW_LOCK(POOLS_FINISHING) finishing; /* see reap_after_others() */
+	_Atomic unsigned dying_count;   /* destroyed pools: usually none, and then no thread looks */
+	_Atomic unsigned ending_count;  /* pools that a thread is taking apart */
+	_Atomic unsigned waiting_count; /* threads in reap_after_others(); */
+	_Atomic uint32_t
+		let_go_count; /* how often one was told that another thread has let go of a pool, or ended it */
 } pools;
 
 /* ---- Which pool ---- */
@@ -304,7 +309,6 @@ void cn_pools_finish_release(void)
 {
 	struct cn_pool *pool = NULL;
 
-	cn_slow_lock(&pools.finishing);
 	cn_driver_lock(&pools.lock);
 	while ((pool = next_watched_locked(pool))) {
 		cn_pool_reference(pool); /* it stays in the list, and memory goes back without the lock */
@@ -315,7 +319,6 @@ void cn_pools_finish_release(void)
 	}
 	cn_driver_unlock(&pools.lock);
 	cn_pools_reap();
-	cn_slow_unlock(&pools.finishing);
 }
 
 /* ---- Life ---- */
@@ -490,7 +493,16 @@ static void forget_locked(struct cn_pool *pool)
 	unwatch_locked(link);
 }
 
-/* True: a pool has not ended only because somebody has a reference. */
+/* This thread has let go of a pool, or ended one: see reap_after_others(). */
+static void tell_waiting(void)
+{
+	if (!atomic_load(&pools.waiting_count))
+		return;
+	atomic_fetch_add(&pools.let_go_count, 1);
+	cn_futex_wake(&pools.let_go_count, INT_MAX);
+}
+
+/* True: a pool has not ended only because another thread has a reference. */
 static bool reap(void)
 {
 	struct cn_pool *ended = NULL;
@@ -520,6 +532,7 @@ static bool reap(void)
 		end_pool(ended);
 		pools.ending_count--;
 		ended = next;
+		tell_waiting();
 	}
 	return held;
 }
@@ -527,19 +540,30 @@ static bool reap(void)
 void cn_pools_reap(void)
 {
 	reap();
+	tell_waiting();
 }
 
 /*
- * The thread that looks after grace periods may have a destroyed pool in hand, and the program knows nothing of that
- * thread. So where a pool could have ended, or is about to, wait until that thread has nothing in hand.
+ * Another thread may have a destroyed pool in hand: the one that looks after grace periods, the service thread that
+ * ends its export, one that waits for another stream. The program knows nothing of that. So where a pool could have
+ * ended, or is about to, wait until no thread has it, for a bounded time: what they do with it is short.
  */
 static void reap_after_others(void)
 {
-	if (!reap() && !atomic_load(&pools.ending_count))
+	bool held = reap();
+
+	tell_waiting();
+	if (!held && !atomic_load(&pools.ending_count))
 		return;
-	cn_slow_lock(&pools.finishing);
-	cn_slow_unlock(&pools.finishing);
-	cn_pools_reap();
+	atomic_fetch_add(&pools.waiting_count, 1);
+	for (uint64_t end_ns = cn_clock_ns() + OTHERS_NS;;) {
+		uint32_t seen = atomic_load(&pools.let_go_count);
+		uint64_t now_ns = cn_clock_ns();
+		if ((!reap() && !atomic_load(&pools.ending_count)) || now_ns >= end_ns)
+			break;
+		cn_futex_wait(&pools.let_go_count, seen, (int64_t)(end_ns - now_ns));
+	}
+	atomic_fetch_sub(&pools.waiting_count, 1);
 }
 
 bool cn_pools_are_ending(void)

@@ -17,7 +17,7 @@
  * Each is a function in rules.c (the first in allocate.c). A queue with spans asks others (2, 3, 5) last, and where
  * several threads allocate only if the pool is roomy for what they use; but a block that this thread freed in another
  * queue, once that free has happened, comes before its spans. Before both comes one that this queue freed and that is
- * up to a quarter larger, as it is.
+ * of a size class up to a quarter larger, as it is.
  *
  * The pool knows nothing of handles, contexts, access rights or other processes: the layers above do. All functions may
  * be called by any thread.
@@ -70,8 +70,8 @@ CUresult cn_pool_create(const struct cn_pool_options *options, struct cn_pool **
 CUresult cn_pool_allow(struct cn_pool *pool, struct cn_users users);
 
 /*
- * No more allocations; the pool ends with its last block. Waits for a thread of the library that has a pool in hand
- * which could end, as cn_pools_settle() does: no lock of a rank from POOLS_FINISHING on may be held.
+ * No more allocations; the pool ends with its last block. Waits, as cn_pools_settle() does, for other threads that have
+ * a pool in hand which could end, but for half a second at most: only slow locks may be held.
  */
 void cn_pool_destroy(struct cn_pool *pool);
 

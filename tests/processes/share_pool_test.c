@@ -186,6 +186,37 @@ TEST(sharing_again_and_again_leaves_nothing)
 	}
 }
 
+/*
+ * Goal: the memory of a shared pool has gone to the device when the pool is destroyed, or when the program has waited
+ * for its last block to be freed; as that of any other pool.
+ */
+TEST(memory_of_a_shared_pool_has_gone_when_it_is_destroyed)
+{
+	cuuint64_t keep = UINT64_MAX;
+	size_t total, before = 0, after;
+
+	for (int i = 0; i < 100; i++) {
+		CUmemoryPool pool = share_pool(SHARE_CHUNK);
+		ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+		CUdeviceptr block = share_allocate(pool, BLOCK, NULL);
+		close(share_export(pool));
+		share_name(block);
+		if (i % 2) {
+			ASSERT_OK(cuMemFreeAsync(block, NULL));
+			ASSERT_OK(cuStreamSynchronize(NULL));
+			ASSERT_OK(cuMemPoolDestroy(pool));
+		} else {
+			ASSERT_OK(cuMemPoolDestroy(pool));
+			ASSERT_OK(cuMemFreeAsync(block, NULL));
+			ASSERT_OK(cuStreamSynchronize(NULL));
+		}
+		ASSERT_OK(cuMemGetInfo(&after, &total));
+		if (i)
+			ASSERT_EQ(before, after);
+		before = after;
+	}
+}
+
 /* ---- Twice, and at home ------------------------------------------------------------------------------------------ */
 
 /* Goal: a pool that is imported twice is one pool, as the driver's, and is gone with the second destruction. */

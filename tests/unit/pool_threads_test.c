@@ -464,6 +464,7 @@ static struct {
 	struct cn_device_ops ops;
 	const struct cn_device_ops *real;
 	pid_t program;
+	_Atomic pid_t another;
 	bool once;                          /* a grace period is over for the library's thread once, then not */
 	_Atomic bool over, begun, returned; /* the program's call has */
 	_Atomic bool gone;
@@ -593,4 +594,45 @@ TEST(a_pool_that_the_library_ends_has_gone_before_a_wait_does)
 		sched_yield();
 	ASSERT_OK(cuStreamSynchronize(workers[0].stream));
 	expect_gone();
+}
+
+static bool is_over_for_another(unsigned slot)
+{
+	return (gettid() == atomic_load(&late.another) || atomic_load(&late.begun)) && is_over_when_told(slot);
+}
+
+static void *wait_for_a_stream(void *stream)
+{
+	CUcontext own;
+
+	ASSERT_OK(cuStreamGetCtx(stream, &own));
+	ASSERT_OK(cuCtxSetCurrent(own));
+	atomic_store(&late.another, gettid());
+	atomic_store(&late.over, true);
+	ASSERT_OK(cuStreamSynchronize(stream));
+	return NULL;
+}
+
+/* Goal: the same where another thread of the program has begun to, because it waits for work of its own. */
+TEST(a_pool_that_another_wait_ends_has_gone_before_a_wait_does)
+{
+	CUdeviceptr block;
+	pthread_t thread;
+
+	make_pool();
+	ASSERT_OK(cuMemAllocFromPoolAsync(&block, LARGE, pool, workers[0].stream));
+	late.program = gettid();
+	late.real = cn_device_ops;
+	late.ops = *cn_device_ops;
+	late.ops.grace_is_over = is_over_for_another;
+	late.ops.arena_free = free_in_hand;
+	cn_device_ops = &late.ops;
+	ASSERT_OK(cuMemFreeAsync(block, workers[0].stream));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, wait_for_a_stream, workers[1].stream));
+	while (!atomic_load(&late.begun))
+		sched_yield();
+	ASSERT_OK(cuStreamSynchronize(workers[0].stream));
+	expect_gone();
+	ASSERT_EQ(0, pthread_join(thread, NULL));
 }
