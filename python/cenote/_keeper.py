@@ -23,7 +23,6 @@ there is none, and nothing is kept. When the process ends, it waits up to LINGER
 worker may send its result and end.
 """
 
-import array
 import errno
 import multiprocessing.util
 import os
@@ -87,17 +86,17 @@ def path_in(folder, name):
 
 
 def receive(sock, length, descriptors_max):
-    """
-    Bytes, descriptors and flags of a message. What is executed meanwhile does not inherit the descriptors; recv_fds()
-    would drop the flag that says so.
-    """
-    item = array.array("i")
-    data, ancillary, flags, _ = sock.recvmsg(length, socket.CMSG_LEN(descriptors_max * item.itemsize),
-                                             socket.MSG_CMSG_CLOEXEC)
-    for level, kind, content in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            item.frombytes(content[:len(content) - len(content) % item.itemsize])
-    return data, list(item), flags
+    """Bytes, a list of Descriptors, and flags of a message. What is executed does not inherit the descriptors."""
+    while True:
+        try:
+            return _cenote.receive(sock.fileno(), length, descriptors_max)
+        except BlockingIOError:  # so it is if the socket has a time limit, which is Python's
+            if not sock.gettimeout():
+                raise
+            poll = select.poll()
+            poll.register(sock, select.POLLIN)
+            if not poll.poll(sock.gettimeout() * 1000):
+                raise TimeoutError("timed out") from None
 
 
 def connect(port):
@@ -159,33 +158,40 @@ def _is_closed(popen):
 
 
 class _Machine:
-    """What the thread runs with."""
+    """What the thread runs with. Its descriptors are closed when neither the thread nor another function has it."""
 
     def __init__(self, run):
         self.is_wanted = True
-        self.epoll = select.epoll()
         self.wake = self.empty = -1  # eventfds: something else is to be waited for; nothing is on its way
+        self.epoll = select.epoll()
         try:
             self.wake = os.eventfd(0)
             self.empty = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
             self.epoll.register(self.wake, select.EPOLLIN)
             threading.Thread(target=run, args=(self,), name="cenote-keeper", daemon=True).start()
-        except BaseException:
-            self.close()
+        except BaseException:  # the thread may run
+            self.end()
             raise
 
     def close(self):
-        """Its descriptors."""
+        """Its descriptors; at once in a forked child."""
         self.epoll.close()
-        for descriptor in (self.wake, self.empty):
+        descriptors, self.wake, self.empty = (self.wake, self.empty), -1, -1
+        for descriptor in descriptors:
             with suppress(OSError):
                 if descriptor >= 0:
                     os.close(descriptor)
 
     def end(self):
-        """Let the thread end, which closes it."""
+        """Let the thread end."""
         self.is_wanted = False
-        os.eventfd_write(self.wake, 1)
+        with suppress(OSError):
+            if self.wake >= 0:
+                os.eventfd_write(self.wake, 1)
+
+    def __del__(self):
+        with suppress(Exception):
+            self.close()
 
 
 class Keeper:
@@ -198,7 +204,7 @@ class Keeper:
 
     def __init__(self, find_pool):
         self.port = bytes(ID_BYTES)   # zeros: there is none yet
-        self._find_pool = find_pool   # a pool's number -> a new descriptor of it, or None
+        self._find_pool = find_pool   # a pool's number -> a new Descriptor of it, or None
         self._first = {}              # which machine, and which listener with its port, was made first
         self._machine = None
         self._listener = None
@@ -221,10 +227,10 @@ class Keeper:
             self._starting[token] = weakref.ref(carrier)
             _cenote.keep(held, token, None, -1)
 
-    def keep_travelling(self, held):
+    def keep_travelling(self, held, token):
         """Keep a Hold until the descriptor that this returns is closed everywhere; for us _cenote.keep_sent() does."""
         self._start(False)
-        return _cenote.keep_travelling(held, self.new_token())
+        return _cenote.keep_travelling(held, token)
 
     def let_go(self, tokens):
         """Keep no longer what will not be sent, or has come back to this process itself."""
@@ -326,10 +332,11 @@ class Keeper:
                     self._attach()
                     is_resting = _cenote.keep_look(UNTOLD_LOOKS)
             except Exception:  # there is no other thread for this: it goes on
-                sys.excepthook(*sys.exc_info())
+                if not machine.is_wanted:
+                    return
+                with suppress(Exception):  # the program's own function
+                    sys.excepthook(*sys.exc_info())
                 time.sleep(REST_SECONDS)
-        if not machine.is_wanted:
-            machine.close()
 
     def _attach(self):
         """What processes begin with goes with them; if one was not started, at once."""
@@ -407,13 +414,13 @@ class Keeper:
         descriptor = None
         try:
             descriptor = self._find_pool(number)
-            socket.send_fds(client, [ASK_POOL], [] if descriptor is None else [descriptor])
+            socket.send_fds(client, [ASK_POOL], [] if descriptor is None else [descriptor.fileno()])
         except Exception as error:  # the asker is told, and goes on to the next
             with suppress(OSError):
                 client.send(b"E" + str(error).encode(errors="replace")[:MESSAGE_BYTES_MAX - 1])
         finally:
             if descriptor is not None:
-                os.close(descriptor)
+                descriptor.close()
 
 
 def stop_at_end(keeper):

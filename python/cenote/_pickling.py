@@ -9,13 +9,18 @@ goes, the object is let go; and if it begins a process, when that ends. Which it
 reducer; so it is looked up in the calling frames, and where that fails (another version of Python's), only the
 receiver's word counts. A pickle that fails in the middle keeps nothing: for that, the method that makes one is wrapped;
 so is the one that writes it, because only what is written can be read, and the one that reads it: of a message of which
-no object can be made, the senders hear at once.
+no object can be made, the senders hear at once. A pickle for a Connection that is never written, because an exception
+came before, keeps nothing when its memory goes.
+
+An exception may come from a signal's handler, after any call.
 
 Other pickles are refused: nobody says when they have been read. block.name() is for those.
 """
 
 import sys
 import threading
+import weakref
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 
@@ -24,25 +29,27 @@ from ._cenote import Block, Event, Pool, View
 
 FRAMES_MAX = 16
 
-# Where a pickle in the making is meant to go: of a function in the calling frames, what its variables say.
+# Where a pickle in the making is meant to go: of a function in the calling frames, by its name and its module's, what
+# its variables say.
 CARRIERS = {
-    ("multiprocessing.connection", "send"): lambda variables: variables["self"],
-    ("multiprocessing.queues", "_feed"): lambda variables: variables["send_bytes"].__self__,
-    ("multiprocessing.queues", "put"): lambda variables: variables["self"]._writer,  # SimpleQueue's
-    ("multiprocessing.popen_spawn_posix", "_launch"): lambda variables: variables["self"],
-    ("multiprocessing.popen_forkserver", "_launch"): lambda variables: variables["self"],
-    ("torch.multiprocessing.queue", "send"): lambda variables: variables["self"].conn,
+    "send": {"multiprocessing.connection": lambda variables: variables["self"],
+             "torch.multiprocessing.queue": lambda variables: variables["self"].conn},
+    "_feed": {"multiprocessing.queues": lambda variables: variables["send_bytes"].__self__},
+    "put": {"multiprocessing.queues": lambda variables: variables["self"]._writer},  # SimpleQueue's
+    "_launch": {"multiprocessing.popen_spawn_posix": lambda variables: variables["self"],
+                "multiprocessing.popen_forkserver": lambda variables: variables["self"]},
 }
 
 
 def _carrier():
     """The Connection, or the Popen of a process, that the pickle in the making is for; None: it is not known."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(4)  # behind this one, pack(), a reducer and _dump()
     for _ in range(FRAMES_MAX):
         if frame is None:
             return None
-        find = CARRIERS.get((frame.f_globals.get("__name__"), frame.f_code.co_name))
-        if find is not None:
+        modules = CARRIERS.get(frame.f_code.co_name)
+        find = modules and modules.get(frame.f_globals.get("__name__"))
+        if find:
             variables = frame.f_locals
             carrier = find(variables)
             if type(variables) is dict:
@@ -56,37 +63,79 @@ def _carrier():
 
 
 class _Making(threading.local):
-    """Of this thread."""
+    """
+    Of this thread. Two lists of tokens are what is kept for a pickle: all, and those that go over a Connection and are
+    not written yet.
+    """
 
-    tokens = None   # what is kept for the pickle that it makes; None: it makes none
-    unwritten = ()  # what is kept for the one that it has made last
+    def __init__(self):
+        self.kept = None     # of the pickle that it makes; False: nothing yet; None: it makes none
+        self.latest = False  # of the one that it has made, if that was not by dumps()
+        self.made = {}       # by dumps(): of those whose memory is there, by what that memory is of
 
 
 _making = _Making()
-_plain_dump, _plain_send_bytes, _plain_loads = ForkingPickler.dump, Connection._send_bytes, ForkingPickler.loads
+_plain_dump, _plain_dumps, _plain_loads = ForkingPickler.dump, ForkingPickler.dumps.__func__, ForkingPickler.loads
+_plain_send_bytes = Connection._send_bytes
 
 
 def _dump(pickler, thing):
     """ForkingPickler.dump()"""
-    outer, _making.tokens = _making.tokens, []
+    outer, _making.kept = _making.kept, False
     try:
-        done = _plain_dump(pickler, thing)
-        _making.unwritten = _making.tokens
-        return done
+        return _plain_dump(pickler, thing)
     except BaseException:
-        _share.keeper.let_go(_making.tokens)
+        if _making.kept:
+            _share.keeper.let_go(_making.kept[0])
         raise
     finally:
-        _making.tokens = outer
+        _making.latest, _making.kept = _making.kept, outer
+
+
+def _dumps(cls, thing, protocol=None):
+    """ForkingPickler.dumps()"""
+    making = _making
+    try:
+        data = _plain_dumps(cls, thing, protocol)
+        if making.latest:
+            made, key, unwritten = making.made, id(data.obj), making.latest[1]
+            made[key] = unwritten, weakref.ref(data, partial(_drop, made, key, unwritten))
+            making.latest = False
+        return data
+    except BaseException:
+        if making.latest:
+            _share.keeper.let_go(making.latest[1])
+        raise
+
+
+def _drop(made, key, unwritten, _):
+    """The memory of a pickle has gone."""
+    made.pop(key, None)
+    if unwritten:
+        _share.keeper.let_go(unwritten)
+
+
+def _was_refused(error):
+    """Whether the system did not take a message, so that a part of it at most was written."""
+    trace = error.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return isinstance(error, OSError) and trace.tb_frame.f_globals.get("__name__") == Connection.__module__
 
 
 def _send_bytes(connection, data):
     """Connection._send_bytes()"""
-    tokens, _making.unwritten = _making.unwritten, ()
-    done = _plain_send_bytes(connection, data)
-    if tokens:
-        _cenote.keep_written(tokens)
-    return done
+    latest, made = _making.latest, _making.made
+    _making.latest = False
+    unwritten = made[id(data.obj)][0] if made and id(data.obj) in made else latest[1] if latest else None
+    try:
+        done = _plain_send_bytes(connection, data)
+        _cenote.keep_written(unwritten, connection, len(data))
+        return done
+    except BaseException as error:
+        if unwritten and not _was_refused(error):
+            _cenote.keep_written(unwritten, connection, 0)  # it may be whole
+        raise
 
 
 def _loads(data, **words):
@@ -102,12 +151,15 @@ def pack(thing):
     """The record of an object that is being pickled. The object is kept."""
     keeper = _share.keeper
     keeper.open_port()
-    token = keeper.new_token()
-    if _making.tokens is not None:
-        _making.tokens.append(token)
+    token, carrier, making = keeper.new_token(), _carrier(), _making
+    if making.kept is not None:
+        making.kept = making.kept or ([], [])
+        making.kept[0].append(token)
+        if isinstance(carrier, Connection):
+            making.kept[1].append(token)
     held = _cenote.hold(thing)
     data = _share.describe(thing, held, token)
-    keeper.keep(held, token, _carrier())
+    keeper.keep(held, token, carrier)
     return data
 
 
@@ -115,6 +167,7 @@ def _reduce(thing):
     return _share.restore, (pack(thing),)
 
 
-ForkingPickler.dump, Connection._send_bytes, ForkingPickler.loads = _dump, _send_bytes, staticmethod(_loads)
+ForkingPickler.dump, ForkingPickler.dumps, ForkingPickler.loads = _dump, classmethod(_dumps), staticmethod(_loads)
+Connection._send_bytes = _send_bytes
 for kind in (Pool, Block, View, Event):
     ForkingPickler.register(kind, _reduce)

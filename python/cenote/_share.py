@@ -48,13 +48,13 @@ class _Exports:
 
     def give_number(self, pool):
         """Let a pool's object have its number. With a new one the pool is exported: CUDA wants it before any block."""
-        os.close(pool._export())
+        pool._export().close()
         number = self.numbers.setdefault(pool, os.urandom(_keeper.ID_BYTES))
         self.pools[number] = pool
         pool._set_number(number)
 
     def descriptor_of(self, number):
-        """A new descriptor of the pool with this number; None: there is none any more."""
+        """A new Descriptor of the pool with this number; None: there is none any more."""
         pool = self.pools.get(number)
         with suppress(ValueError):  # it is closed, and nothing of it is on its way
             return None if pool is None else pool._export()
@@ -99,7 +99,8 @@ class _Imports:
     def __init__(self):
         """In a forked child nothing is imported."""
         self.lock = threading.RLock()
-        self.pools = {}    # number -> Pool, the latest last
+        self.pools = {}    # number -> Pool, the latest last: from senders of this user
+        self.handles = {}  # handle -> Pool, likewise: from anybody, whose numbers say nothing
         self.events = {}   # an event's 64 bytes -> Event
         self.devices = {}  # uuid -> Device
 
@@ -112,23 +113,32 @@ class _Imports:
         except KeyError:
             raise ValueError("the memory is on a device that this process does not see") from None
 
-    def pool_of(self, record, descriptor=None):
-        """The record's pool: a known one, or imported by the descriptor, or asked for."""
-        with self.lock:
-            pool = self.pools.get(record.pool)
-            if pool is not None and not pool.closed:
-                return pool
-        device = self.device_of(record.device)
-        asked = self._ask_for_pool(record) if descriptor is None else descriptor
-        try:
-            pool = Pool._import(asked, device, bool(record.flags & _record.ON_HOST))
-        finally:
-            if descriptor is None:
-                os.close(asked)
-        with self.lock:
-            dropped = self._remember(self.pools, record.pool, pool, POOLS_KEPT)
-        del dropped  # its finaliser runs without the lock
+    def pool_of(self, record):
+        """The record's pool: a known one, or asked for."""
+        pool = self._known(self.pools, record.pool)
+        if pool is None:
+            device, asked = self.device_of(record.device), self._ask_for_pool(record)
+            pool = Pool._import(asked.fileno(), device, bool(record.flags & _record.ON_HOST))
+            self._keep(self.pools, record.pool, pool)
         return pool
+
+    def pool_by(self, record, descriptor):
+        """The pool that came with the record. To import it again takes little, and gives the same handle."""
+        pool = Pool._import(descriptor, self.device_of(record.device), bool(record.flags & _record.ON_HOST))
+        known = self._known(self.handles, pool.handle)
+        if known is None:
+            self._keep(self.handles, pool.handle, pool)
+        return pool if known is None else known
+
+    def _known(self, pools, key):
+        with self.lock:
+            pool = pools.get(key)
+        return None if pool is None or pool.closed else pool
+
+    def _keep(self, pools, key, pool):
+        with self.lock:
+            dropped = self._remember(pools, key, pool, POOLS_KEPT)
+        del dropped  # its finaliser runs without the lock
 
     @staticmethod
     def _remember(things, key, thing, limit):
@@ -192,7 +202,7 @@ def restore(data):
 
 
 def rebuild(data, descriptor=None, stream=None, tells=True):
-    """The same, whatever it needs. `descriptor`: of its pool, if one came with it. `tells`: the token counts."""
+    """The same, whatever it needs. `descriptor`: a Descriptor of its pool, if one came. `tells`: the token counts."""
     record = _record.read(data)
     token = record.token if tells else 0
     try:
@@ -214,7 +224,7 @@ def give_up(message):
     message = bytes(message)
     for found in re.finditer(re.escape(_record.MAGIC), message):
         with suppress(ValueError):
-            record = _record.find(message[found.start():])
+            record = _record.find(message[found.start():found.start() + _record.BYTES_MAX])
             if record.token and record.port == keeper.port:
                 keeper.let_go([record.token])
             elif record.token:
@@ -224,7 +234,7 @@ def give_up(message):
 def _rebuild(data, record, descriptor, stream):
     if record.kind == _record.EVENT:
         return Event.open(record.ready, imports.device_of(record.device))
-    pool = imports.pool_of(record, descriptor)
+    pool = imports.pool_of(record) if descriptor is None else imports.pool_by(record, descriptor.fileno())
     if record.kind == _record.POOL:
         return pool
     events = {record.ready: imports.ready_of(record, pool.device)} if record.flags & _record.HAS_READY else {}

@@ -45,18 +45,16 @@ class HasDescriptor(Protocol):
 
 @contextmanager
 def _socket_of(channel):
-    """A socket object, or a socket around the descriptor of a Connection or of an integer, for the time of a call."""
+    """A socket object, or one of a copy of the descriptor of a Connection or of an integer, for the time of a call."""
     if isinstance(channel, socket.socket):
         yield channel
         return
     descriptor = channel if isinstance(channel, int) else channel.fileno()
-    # Its own type is asked for later. This one keeps Python from making the program's descriptor one that does not
-    # wait, as it does if socket.setdefaulttimeout() was called.
-    borrowed = socket.socket(type=socket.SOCK_STREAM | socket.SOCK_NONBLOCK, fileno=descriptor)
+    borrowed = _cenote.socket_of(descriptor)
     try:
         yield borrowed
     finally:
-        borrowed.detach()
+        borrowed.close()
 
 
 def _opens_our_events(sock):
@@ -102,19 +100,19 @@ def _closes_at_once(descriptor):
         return False
 
 
-_left = []  # descriptors for the next closer
+_left = []  # Descriptors for the next closer
 
 
 def _close_left():
     while _left:
-        with suppress(IndexError, OSError):
-            os.close(_left.pop())
+        with suppress(IndexError):
+            _left.pop().close()
 
 
 def _close(descriptor):
     """Close what another process has sent."""
-    if _closes_at_once(descriptor):
-        os.close(descriptor)
+    if _closes_at_once(descriptor.fileno()):
+        descriptor.close()
         return
     _left.append(descriptor)
     with suppress(RuntimeError):  # no thread can be started: the next one closes this, too
@@ -146,14 +144,15 @@ def sending(sock, thing, ready):
         raise TypeError(f"send() takes a Pool, Block, View or Event, not a {type(thing).__name__}")
     if sock.family != socket.AF_UNIX:
         raise ValueError("the socket is not a Unix socket: descriptors cannot travel over it")
-    held = _cenote.hold(thing)
+    held, exported, token = _cenote.hold(thing), None, _share.keeper.new_token()
     data = _share.describe(thing, held, ready=ready)
-    descriptors = [_share.keeper.keep_travelling(held)]
-    del held
-    try:
+    try:  # first: a signal's handler may raise an exception when a call has returned
+        descriptors = [_share.keeper.keep_travelling(held, token)]
+        del held
         if not isinstance(thing, Event):
             pool = thing if isinstance(thing, Pool) else (thing.block if isinstance(thing, View) else thing).pool
-            descriptors.append(pool._export())
+            exported = pool._export()
+            descriptors.append(exported.fileno())
         head = HEAD.pack(MAGIC, len(data))
         sent = socket.send_fds(sock, [head, data], descriptors)
         rest = (head + data)[sent:]
@@ -163,9 +162,9 @@ def sending(sock, thing, ready):
             except BlockingIOError:
                 yield select.POLLOUT, TimeoutError("the socket is full in the middle of a message")
     finally:
-        _cenote.keep_sent(descriptors[0])
-        for descriptor in descriptors[1:]:
-            os.close(descriptor)
+        _cenote.keep_sent(token)
+        if exported is not None:
+            exported.close()
 
 
 def _run(steps, sock):
@@ -208,8 +207,7 @@ def receiving(sock, stream):
         return _share.rebuild(record, pool, stream, tells=False)
     finally:
         for descriptor in descriptors:
-            with suppress(OSError):
-                _close(descriptor)
+            _close(descriptor)
 
 
 def _read_message(sock, data, flags):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import select
+import weakref
 from typing import TYPE_CHECKING, AsyncIterator
 
 from . import _socket
@@ -32,13 +33,22 @@ async def synchronize(thing: Stream | Event | Block | View) -> None:
     await asyncio.get_running_loop().run_in_executor(None, waits.synchronize)
 
 
+_awaited = weakref.WeakKeyDictionary()  # loop -> for what its tasks wait
+
+
 async def _until(add, remove, descriptor):
-    """Until a descriptor is ready."""
-    future = asyncio.get_running_loop().create_future()
-    add(descriptor, lambda: future.done() or future.set_result(None))
+    """Until a descriptor is ready. A loop has one function for each: a second task would take the first one's."""
+    loop = asyncio.get_running_loop()
+    awaited, this = _awaited.setdefault(loop, set()), (add.__name__, descriptor)
+    if this in awaited:
+        raise RuntimeError("another task is waiting for this socket: let one task read it, and one write")
+    future = loop.create_future()
+    awaited.add(this)
     try:
+        add(descriptor, lambda: future.done() or future.set_result(None))
         await future
     finally:
+        awaited.remove(this)
         remove(descriptor)
 
 

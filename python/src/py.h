@@ -13,6 +13,7 @@
  *   py_layout.c   element types and shapes, and View
  *   py_hold.c     what is on its way to another process stays
  *   py_keep.c     what is on its way, and the channels that carry it
+ *   py_descriptor.c files that are closed with their objects
  *   py_postpone.c what goes away where CUDA may not be called
  *   py_exchange.c the buffer protocol and the two array interfaces
  *   py_dlpack.c   DLPack, both ways
@@ -264,8 +265,10 @@ struct py_hold {
 	struct py_stream *stream;
 
 	uint64_t token;
-	bool is_read;               /* so it was when its channel was seen empty */
-	bool is_written;            /* the message with it is whole */
+	bool is_written;            /* the message with it is whole, */
+	uint64_t written_bytes;     /* and was the end of so much in its channel */
+	bool is_read;               /* the message: no more was unread than what came behind it, */
+	unsigned look_count;        /* so many looks ago */
 	struct py_channel *channel; /* NULL: only the receiver's word counts */
 	struct py_hold *next, *previous;
 	PyObject *carrier; /* of the channel that ended with it */
@@ -281,6 +284,7 @@ int py_layout_setup(PyObject *module);
 int py_kept_setup(PyObject *module);
 int py_hold_setup(PyObject *module);
 int py_keep_setup(PyObject *module);
+int py_descriptor_setup(PyObject *module);
 
 /* A device's number from an int or a Device; -1 with an exception set. Initializes the library. */
 int py_device_from(PyObject *object);
@@ -361,15 +365,22 @@ void py_event_let_go(struct py_event *event);
 PyObject *py_keep_begin(PyObject *module, PyObject *arguments);
 PyObject *py_keep(PyObject *module, PyObject *arguments);
 PyObject *py_keep_travelling(PyObject *module, PyObject *arguments);
-PyObject *py_keep_sent(PyObject *module, PyObject *writer);
+PyObject *py_keep_sent(PyObject *module, PyObject *token);
 PyObject *py_keep_attach(PyObject *module, PyObject *arguments);
-PyObject *py_keep_written(PyObject *module, PyObject *tokens);
+PyObject *py_keep_written(PyObject *module, PyObject *const *values, Py_ssize_t count);
 PyObject *py_keep_let_go(PyObject *module, PyObject *tokens);
 PyObject *py_keep_hung_up(PyObject *module, PyObject *number);
 PyObject *py_keep_look(PyObject *module, PyObject *often);
 PyObject *py_keep_thing(PyObject *module, PyObject *token);
 PyObject *py_keep_list(PyObject *module, PyObject *unused);
 PyObject *py_keep_reset(PyObject *module, PyObject *unused);
+
+/* A Descriptor; takes the number over. NULL with an exception set: it is closed. */
+PyObject *py_descriptor_new(int number);
+/* receive(descriptor, bytes_max, descriptors_max): what one recvmsg() gets. */
+PyObject *py_receive(PyObject *module, PyObject *arguments);
+/* socket_of(descriptor): a socket object of a copy of the program's descriptor. */
+PyObject *py_socket_of(PyObject *module, PyObject *number);
 
 PyObject *py_record_write(PyObject *module, PyObject *const *values, Py_ssize_t count);
 PyObject *py_record_read(PyObject *module, PyObject *data);

@@ -125,6 +125,8 @@ static void block_free(PyObject *object)
 	struct py_block *self = (struct py_block *)object;
 	PyTypeObject *type = Py_TYPE(object);
 
+	if (self->lender && !self->pool) /* first: the program's functions of weak references may ask for this part */
+		py_kept_block_gone(self->lender, self);
 	if (self->weak_references)
 		PyObject_ClearWeakRefs(object);
 	if (!self->freed && py_block_give_back(self) == CUDA_ERROR_NOT_PERMITTED && py_postpone(object))

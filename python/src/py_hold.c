@@ -11,6 +11,19 @@
 
 PyTypeObject *py_hold_type;
 
+/* Whether CUDA knows the pool, as it does not in a forked child. If not, an exception is set. */
+static bool is_known(const struct py_pool *pool)
+{
+	cuuint64_t value;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!pool->imported) /* which cannot be sent anyway, and says so */
+		result = py_cu.cuMemPoolGetAttribute(pool->handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &value);
+	if (result)
+		py_raise(result);
+	return !result;
+}
+
 /* Whether it can be sent at all. If not, an exception is set. */
 static bool is_there(PyObject *thing)
 {
@@ -21,7 +34,7 @@ static bool is_there(PyObject *thing)
 		return !PyErr_Occurred() && py_block_check(block);
 	}
 	if (PyObject_TypeCheck(thing, py_pool_type))
-		return py_pool_check((struct py_pool *)thing);
+		return py_pool_check((struct py_pool *)thing) && is_known((struct py_pool *)thing);
 	if (PyObject_TypeCheck(thing, py_event_type))
 		return py_event_check((struct py_event *)thing);
 	PyErr_SetString(PyExc_TypeError, "only a Pool, Block, View or Event can be sent");

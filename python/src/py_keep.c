@@ -4,7 +4,8 @@
  *
  * A Hold stays here until it is let go: by its token, which the receiver tells; by the end of its channel, when the
  * system says that nobody else has it open; or when its message was read so long ago that nobody will tell of it. The
- * last is rare, and takes long: a reader died with it, and others have the channel open.
+ * last is rare, and takes long: a reader died with it, and others have the channel open. That a message was read is
+ * known when no more of its channel is unread than what this process wrote behind it.
  * cenote/_keeper.py has the thread that hears of all this, and says what is to be done.
  *
  * A channel is the pipe or socket of a Connection, or the sentinel of a process that begins with the message (a Popen
@@ -36,8 +37,7 @@ struct py_channel {
 	uint32_t end;           /* the events that say that nobody else has it open */
 	int descriptor, writer; /* the other end of that pipe, until the message is sent; else -1 */
 	struct py_hold *first;  /* NULL only while it is made */
-	bool is_marked;         /* it was seen empty: Holds that were written are read, */
-	unsigned look_count;    /* and so often we have looked since */
+	uint64_t written_bytes; /* by this process since then, as far as it was counted */
 };
 
 static struct py_channel *channels;
@@ -138,19 +138,20 @@ static bool is_hung_up(const struct py_channel *channel)
 	return poll(&file, 1, 0) == 1 && (uint32_t)file.revents & channel->end; /* the same bits as epoll's */
 }
 
-/* Whether it is known that no byte is unread. */
-static bool is_read(const struct py_channel *channel)
+/* How many bytes are unread, or less than so many; UINT64_MAX: it is not known. */
+static uint64_t unread_bytes(const struct py_channel *channel)
 {
+	bool known = false;
 	struct stat facts;
-	int unread;
+	int unread = 0;
 
 	if (!channel->is_connection || fstat(channel->descriptor, &facts))
-		return false;
+		return UINT64_MAX;
 	if (S_ISFIFO(facts.st_mode))
-		return !ioctl(channel->descriptor, FIONREAD, &unread) && !unread;
-	return S_ISSOCK(facts.st_mode) &&
-	       domain_of(channel->descriptor) == AF_UNIX && /* else the bytes may be in another machine */
-	       !ioctl(channel->descriptor, TIOCOUTQ, &unread) && !unread;
+		known = !ioctl(channel->descriptor, FIONREAD, &unread);
+	else if (S_ISSOCK(facts.st_mode) && domain_of(channel->descriptor) == AF_UNIX) /* not in another machine */
+		known = !ioctl(channel->descriptor, TIOCOUTQ, &unread); /* with what the system needs for them */
+	return known && unread >= 0 ? (uint64_t)unread : UINT64_MAX;
 }
 
 /* ---- In and out ---- */
@@ -206,7 +207,9 @@ static int put_in(struct py_hold *hold, uint64_t token, struct py_channel *chann
 
 	Py_XDECREF(key);
 	if (failed) {
-		if (!is_new)
+		if (!key)
+			PyErr_NoMemory(); /* find() has cleared it */
+		else if (!is_new)
 			PyErr_SetString(PyExc_ValueError, "a Hold is kept once, and one under each token but 0");
 		if (channel && !channel->first) {
 			carrier = channel->carrier;
@@ -246,19 +249,31 @@ static struct py_hold *take_out(uint64_t token)
 	return hold;
 }
 
-/* Take out those of a channel that are read, or all. Returns the list for release() with them in front. */
-static struct py_hold *take_out_of(struct py_channel *channel, bool is_read_alone, struct py_hold *list)
+/* Take out those of a channel that were seen read so many looks ago; 0: all. Returns the list for release(). */
+static struct py_hold *take_out_of(struct py_channel *channel, unsigned long look_count, struct py_hold *list)
 {
 	struct py_hold *hold = channel->first, *next;
 
 	for (; hold; hold = next) { /* with the last one, the channel is gone */
 		next = hold->next;
-		if ((is_read_alone && !hold->is_read) || !take_out(hold->token))
+		if ((look_count && (!hold->is_read || hold->look_count < look_count)) || !take_out(hold->token))
 			continue;
 		hold->next = list;
 		list = hold;
 	}
 	return list;
+}
+
+/* Once in a look: which messages of a channel were read? */
+static void look_at(const struct py_channel *channel)
+{
+	uint64_t unread = unread_bytes(channel);
+
+	for (struct py_hold *hold = channel->first; hold; hold = hold->next)
+		if (hold->is_read)
+			hold->look_count++;
+		else
+			hold->is_read = hold->is_written && channel->written_bytes - hold->written_bytes >= unread;
 }
 
 static void release(struct py_hold *list)
@@ -313,18 +328,18 @@ PyObject *py_keep_travelling(PyObject *Py_UNUSED(module), PyObject *arguments)
 	return put_in((struct py_hold *)hold, token, channel) ? NULL : PyLong_FromLong(ends[1]);
 }
 
-PyObject *py_keep_sent(PyObject *Py_UNUSED(module), PyObject *writer)
+PyObject *py_keep_sent(PyObject *Py_UNUSED(module), PyObject *token)
 {
-	int descriptor = PyLong_AsLong(writer);
+	unsigned long long number = PyLong_AsUnsignedLongLong(token);
+	struct py_hold *hold;
 
 	if (PyErr_Occurred())
 		return NULL;
-	for (struct py_channel *channel = channels; channel; channel = channel->next)
-		if (channel->writer == descriptor) {
-			close(descriptor);
-			channel->writer = -1;
-			break;
-		}
+	hold = find(number);
+	if (hold && hold->channel && hold->channel->writer >= 0) {
+		close(hold->channel->writer);
+		hold->channel->writer = -1;
+	}
 	Py_RETURN_NONE;
 }
 
@@ -348,18 +363,35 @@ PyObject *py_keep_attach(PyObject *Py_UNUSED(module), PyObject *arguments)
 	Py_RETURN_TRUE;
 }
 
-PyObject *py_keep_written(PyObject *Py_UNUSED(module), PyObject *tokens)
+PyObject *py_keep_written(PyObject *Py_UNUSED(module), PyObject *const *values, Py_ssize_t value_count)
 {
-	Py_ssize_t count = PyList_Size(tokens);
+	PyObject *tokens = value_count == 3 ? values[0] : NULL;
+	struct py_channel *channel;
+	unsigned long long bytes;
+	Py_ssize_t count;
 
-	if (count < 0)
+	if (!tokens || !(tokens == Py_None || PyList_Check(tokens))) {
+		PyErr_SetString(PyExc_TypeError, "keep_written([token, ...] or None, connection, nbytes)");
 		return NULL;
+	}
+	channel = channels ? channel_for(values[1]) : NULL;
+	if (channel) {
+		if (!py_read_number(values[2], &bytes))
+			return NULL;
+		channel->written_bytes += bytes;
+	}
+	if (tokens == Py_None)
+		Py_RETURN_NONE;
+	count = PyList_Size(tokens);
 	for (Py_ssize_t i = 0; i < count; i++) {
 		struct py_hold *hold = find(PyLong_AsUnsignedLongLong(PyList_GetItem(tokens, i)));
-		if (hold)
-			hold->is_written = true;
+		if (!hold || hold->is_written)
+			continue;
+		hold->is_written = true;
+		hold->written_bytes = hold->channel ? hold->channel->written_bytes : 0;
 	}
-	Py_RETURN_NONE;
+	/* Here, and not in Python: a signal's handler comes before the call or after it. */
+	return PyList_SetSlice(tokens, 0, count, NULL) ? NULL : (Py_INCREF(Py_None), Py_None);
 }
 
 PyObject *py_keep_let_go(PyObject *Py_UNUSED(module), PyObject *tokens)
@@ -393,7 +425,7 @@ PyObject *py_keep_hung_up(PyObject *Py_UNUSED(module), PyObject *number)
 		return NULL;
 	channel = channel_of(descriptor);
 	if (channel && is_hung_up(channel))
-		release(take_out_of(channel, false, NULL));
+		release(take_out_of(channel, 0, NULL));
 	Py_RETURN_NONE;
 }
 
@@ -407,14 +439,8 @@ PyObject *py_keep_look(PyObject *Py_UNUSED(module), PyObject *often)
 		return NULL;
 	for (channel = channels; channel; channel = next) {
 		next = channel->next;
-		if (channel->is_marked && ++channel->look_count >= look_count) {
-			channel->is_marked = false;
-			gone = take_out_of(channel, true, gone);
-		} else if (!channel->is_marked && is_read(channel)) {
-			channel->look_count = 0;
-			for (struct py_hold *hold = channel->first; hold; hold = hold->next)
-				channel->is_marked |= hold->is_read = hold->is_written;
-		}
+		look_at(channel);
+		gone = take_out_of(channel, look_count, gone);
 	}
 	is_resting = PyDict_Size(kept) == 0;
 	release(gone);

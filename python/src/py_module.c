@@ -75,10 +75,12 @@ static PyMethodDef methods[] = {
 	 "keep(hold, token, connection, descriptor): connection None: only the receiver's word counts."},
 	{"keep_travelling", py_keep_travelling, METH_VARARGS,
 	 "keep_travelling(hold, token): the other end of a pipe, to be sent along."},
-	{"keep_sent", py_keep_sent, METH_O, "keep_sent(writer): the other end was sent along, or will not be."},
+	{"keep_sent", py_keep_sent, METH_O, "keep_sent(token): the other end was sent along, or will not be."},
 	{"keep_attach", py_keep_attach, METH_VARARGS,
 	 "keep_attach(token, popen, sentinel): the process has begun. False: nothing is kept under this token."},
-	{"keep_written", py_keep_written, METH_O, "keep_written(tokens): the messages with these are written."},
+	{"keep_written", (PyCFunction)(void (*)(void))py_keep_written, METH_FASTCALL,
+	 "keep_written(tokens, connection, nbytes): a message of so many bytes, with these, is written. "
+	 "Clears the list."},
 	{"keep_let_go", py_keep_let_go, METH_O, "keep_let_go(tokens): of bytes, eight for each; others are ignored."},
 	{"keep_hung_up", py_keep_hung_up, METH_O, "keep_hung_up(descriptor): epoll says so of this number."},
 	{"keep_look", py_keep_look, METH_O,
@@ -87,6 +89,10 @@ static PyMethodDef methods[] = {
 	{"keep_list", py_keep_list, METH_NOARGS, "keep_list(): all that is kept."},
 	{"keep_reset", py_keep_reset, METH_NOARGS,
 	 "keep_reset(): in a forked child, nothing is on its way, and no descriptor is needed."},
+	{"receive", py_receive, METH_VARARGS,
+	 "receive(descriptor, bytes_max, descriptors_max): one message: (bytes, [Descriptor, ...], flags)."},
+	{"socket_of", py_socket_of, METH_O,
+	 "socket_of(descriptor): a _socket.socket of a copy of it, which waits if the program's does."},
 	{"write_record", (PyCFunction)(void (*)(void))py_record_write, METH_FASTCALL,
 	 "write_record(thing, hold, port, token, ready): bytes; None: the pool has no number yet."},
 	{"read_record", py_record_read, METH_O, "read_record(data): the fields of cenote._record.Record."},
@@ -111,8 +117,9 @@ PyMODINIT_FUNC PyInit__cenote(void);
 PyMODINIT_FUNC PyInit__cenote(void)
 {
 	static int (*const setups[])(PyObject *) = {
-		py_device_setup, py_event_setup, py_stream_setup,    py_pool_setup, py_report_setup, py_block_setup,
-		py_layout_setup, py_kept_setup,  py_kept_list_setup, py_hold_setup, py_keep_setup,
+		py_device_setup,    py_event_setup, py_stream_setup, py_pool_setup,
+		py_report_setup,    py_block_setup, py_layout_setup, py_kept_setup,
+		py_kept_list_setup, py_hold_setup,  py_keep_setup,   py_descriptor_setup,
 	};
 	PyObject *module = check_interpreter(NULL, NULL);
 

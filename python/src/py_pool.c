@@ -304,20 +304,22 @@ static PyObject *pool_allocate(PyObject *object, PyObject *const *values, Py_ssi
 
 /* ---- Between processes: what cenote._share is made of ---- */
 
-static PyObject *new_descriptor(PyObject *object, CUresult (*function)(CUmemoryPool, int *))
+/* Returns 0, or -1 with an exception set. */
+static int new_descriptor(PyObject *object, CUresult (*function)(CUmemoryPool, int *), int *ret_descriptor)
 {
 	struct py_pool *self = (struct py_pool *)object;
-	int descriptor;
 	CUresult result;
 
 	if (self->destroyed) { /* a closed one may have to be shown to a receiver */
 		PyErr_SetString(PyExc_ValueError, "the pool is closed");
-		return NULL;
+		return -1;
 	}
 	Py_BEGIN_ALLOW_THREADS
-	result = function(self->handle, &descriptor);
+	result = function(self->handle, ret_descriptor);
 	Py_END_ALLOW_THREADS
-	return result ? py_raise(result) : PyLong_FromLong(descriptor);
+	if (result)
+		py_raise(result);
+	return result ? -1 : 0;
 }
 
 static CUresult export_pool(CUmemoryPool handle, int *ret_descriptor)
@@ -328,7 +330,9 @@ static CUresult export_pool(CUmemoryPool handle, int *ret_descriptor)
 
 static PyObject *pool_export(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-	return new_descriptor(self, export_pool);
+	int descriptor;
+
+	return new_descriptor(self, export_pool, &descriptor) ? NULL : py_descriptor_new(descriptor);
 }
 
 static PyObject *pool_import(PyObject *Py_UNUSED(type), PyObject *arguments)
@@ -362,12 +366,23 @@ static PyObject *pool_import(PyObject *Py_UNUSED(type), PyObject *arguments)
 	return (PyObject *)self;
 }
 
+/* What another process says of a block must fit: how long it is, and that the processor can read it. */
+static CUresult compare(const struct py_pool *self, CUdeviceptr base, size_t end)
+{
+	CUmemorytype type = CU_MEMORYTYPE_HOST;
+	size_t room = 0;
+	CUresult result = py_cu.cuPointerGetAttribute(&room, CU_POINTER_ATTRIBUTE_RANGE_SIZE, base);
+
+	if (!result && self->on_host && !py_driver_is_host())
+		result = py_cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, base);
+	return result ? result : room < end || type != CU_MEMORYTYPE_HOST ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
 static CUresult import_block(struct py_pool *self, const CUmemPoolPtrExportData *name, size_t end,
 			     CUdeviceptr *ret_base)
 {
 	CUmemPoolPtrExportData copy = *name;
 	struct py_context context;
-	size_t room = 0;
 	CUresult result;
 
 	*ret_base = 0; /* where a block of 0 bytes is */
@@ -378,9 +393,7 @@ static CUresult import_block(struct py_pool *self, const CUmemPoolPtrExportData 
 		return result;
 	result = py_cu.cuMemPoolImportPointer(ret_base, self->handle, &copy);
 	if (!result) {
-		result = py_cu.cuPointerGetAttribute(&room, CU_POINTER_ATTRIBUTE_RANGE_SIZE, *ret_base);
-		if (!result && room < end)
-			result = CUDA_ERROR_INVALID_HANDLE;
+		result = compare(self, *ret_base, end);
 		if (result)
 			py_cu.cuMemFreeAsync(*ret_base, NULL);
 	}
@@ -407,7 +420,7 @@ PyObject *py_pool_import_block(struct py_pool *pool, const CUmemPoolPtrExportDat
 	result = import_block(pool, name, offset + nbytes, &base);
 	Py_END_ALLOW_THREADS
 	if (result == CUDA_ERROR_INVALID_HANDLE)
-		py_raise_sentence(result, "the name says that the block is longer than it is");
+		py_raise_sentence(result, "the name says that the block is longer than it is, or lies elsewhere");
 	else if (result)
 		py_raise(result);
 	else {
@@ -445,7 +458,11 @@ static PyObject *pool_watch(PyObject *object, PyObject *Py_UNUSED(unused))
 
 static PyObject *pool_watch_descriptor(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-	return py_pool_check((struct py_pool *)self) ? new_descriptor(self, py_cu.cenote_pool_watch) : NULL;
+	int descriptor;
+
+	if (!py_pool_check((struct py_pool *)self) || new_descriptor(self, py_cu.cenote_pool_watch, &descriptor))
+		return NULL;
+	return PyLong_FromLong(descriptor);
 }
 
 static PyObject *call_with_bytes(PyObject *object, CUresult (*function)(CUmemoryPool, size_t), size_t bytes)

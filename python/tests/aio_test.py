@@ -18,6 +18,25 @@ EXAMPLES = Path(os.environ.get("CENOTE_TEST_SOURCE", Path(__file__).parents[2]))
 PATIENCE_S = 60
 
 
+def test_two_tasks_do_not_read_one_socket(pool):
+    """The second is told; the first gets what comes."""
+    async def run():
+        one, two = socket.socketpair()
+        with one, two:
+            for each in (one, two):
+                each.setblocking(False)
+            first = asyncio.create_task(cenote.aio.recv(two))
+            await asyncio.sleep(0)
+            with pytest.raises(RuntimeError, match="another task"):
+                await cenote.aio.recv(two)
+            await cenote.aio.send(one, pool.allocate(8))
+            assert (await first).nbytes == 8
+            await cenote.aio.send(one, pool.allocate(16))
+            assert (await cenote.aio.recv(two)).nbytes == 16
+
+    asyncio.run(run())
+
+
 def test_the_loop_goes_on_while_a_stream_waits(pool):
     async def run():
         gate = threading.Event()

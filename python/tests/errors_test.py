@@ -62,21 +62,25 @@ def test_each_thread_has_its_own_sentence(pool, closed):
 
 
 CHILD = """
-import os, sys, cenote
+import multiprocessing, os, sys, cenote
 pool = cenote.Pool()
 block = pool.allocate(100)
+one, other = multiprocessing.Pipe()
+one.send(pool)  # other processes know it
 child = os.fork()
 if not child:
     try:
         pool.allocate(100)
     except cenote.CudaError as error:
         sys.stdout.write(error.reason)
-    try:
-        memoryview(block)
-    except cenote.CudaError as error:
-        sys.stdout.write("|" + error.name)
+    for use in (lambda: memoryview(block), lambda: one.send(pool), lambda: one.send(block)):
+        try:
+            use()
+        except cenote.CudaError as error:
+            sys.stdout.write("|" + error.name)
     sys.exit()  # the child's finalisers run, too
 assert os.waitpid(child, 0)[1] == 0
+assert other.recv() is pool and not other.poll()
 block.free()
 """
 
@@ -85,7 +89,7 @@ def test_a_forked_child_gets_a_sentence():
     done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "fork" in done.stdout
-    assert done.stdout.endswith("|CUDA_ERROR_NOT_INITIALIZED")
+    assert done.stdout.endswith(3 * "|CUDA_ERROR_NOT_INITIALIZED")
 
 
 FORK_FIRST = """

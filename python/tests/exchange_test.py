@@ -109,8 +109,7 @@ def test_a_forged_view_stays_in_its_block(pool):
     offset = len(record) - 8
     assert record[offset:] == (504).to_bytes(8, "little")
     descriptor = pool._export()
-    imported = cenote.Pool._import(descriptor, 0, True)
-    os.close(descriptor)
+    imported = cenote.Pool._import(descriptor.fileno(), 0, True)
     pools = {_cenote.read_record(record)[3]: imported}
     assert _cenote.restore(record, None, pools, {}, None).offset == 504
     for forged in (505, 512):

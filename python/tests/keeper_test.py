@@ -5,9 +5,11 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 
 import cenote
 import pytest
+from cenote import _cenote, _keeper, _share
 from share_test import PATIENCE_S, SPAWN, wait_empty
 from travel_test import Waits, look
 
@@ -57,9 +59,10 @@ def test_no_descriptor_is_left():
     assert done.stdout.splitlines() == [*["Too many open files"] * 2, "True", "0", "True", "True"]
 
 
-def test_a_process_that_is_closed_before_it_has_its_arguments(pool, tmp_path):
+def test_a_process_that_is_closed_before_it_has_its_arguments(pool, tmp_path, monkeypatch):
     """Its sentinel's number may be another's by then."""
     os.mkfifo(tmp_path / "fifo")
+    monkeypatch.setattr(_share.keeper, "_attach", lambda: None)  # the keeper does not see it before
     process = SPAWN.Process(target=print, args=(Waits(str(tmp_path / "fifo")), pool.allocate(8)))
     process.start()
     popen = process._popen  # as a debugger may have it
@@ -68,6 +71,8 @@ def test_a_process_that_is_closed_before_it_has_its_arguments(pool, tmp_path):
         process.kill()
         process.join()
         process.close()
+    monkeypatch.undo()
+    look()
     wait_empty()
     assert popen.sentinel is not None
 
@@ -201,8 +206,11 @@ class Node:
 pool = cenote.Pool()
 outer, inner = [multiprocessing.Pipe() for _ in range(2)]
 (one, other), (inner, there) = outer, inner
+gc.disable()
+gc.collect()
 node = Node()
 del node
+gc.enable()
 gc.set_threshold(int(sys.argv[1]), 1, 1)
 one.send(pool)
 gc.set_threshold(0)
@@ -224,6 +232,60 @@ def test_a_keeper_that_begins_twice(tmp_path):
         done = subprocess.run([sys.executable, "-c", NESTED, str(count)], env=environment, capture_output=True,
                               text=True, check=False)
         assert (count, done.returncode, done.stdout, done.stderr) == (count, 0, "2 1 True\n", "")
+
+
+BEGIN_INTERRUPTED = """
+import cenote, multiprocessing, sys, threading
+pool = cenote.Pool()
+one, other = multiprocessing.Pipe()
+plain, heard = threading.Event.wait, []
+
+def wait(self, timeout=None):
+    plain(self, timeout)
+    threading.Event.wait = plain
+    raise KeyboardInterrupt  # as Ctrl-C does, when the thread has begun
+
+threading.Event.wait = wait
+sys.excepthook = lambda *error: heard.append(error)
+try:
+    one.send(pool)
+except KeyboardInterrupt:
+    print("interrupted")
+for thread in threading.enumerate():
+    if thread.name == "cenote-keeper":
+        thread.join(30)
+one.send(pool)
+print(other.recv() is pool, [thread.name for thread in threading.enumerate()], heard)
+"""
+
+
+def test_a_keeper_that_is_interrupted_while_it_begins():
+    done = subprocess.run([sys.executable, "-c", BEGIN_INTERRUPTED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "interrupted\nTrue ['MainThread', 'cenote-keeper'] []\n"
+
+
+def test_the_programs_own_hook_may_fail(pool, monkeypatch):
+    """The keeper's thread goes on."""
+    called, plain = threading.Event(), _cenote.keep_look
+
+    def hook(*_):
+        called.set()
+        raise RuntimeError("the hook")
+
+    def fail(_):
+        monkeypatch.setattr(_cenote, "keep_look", plain)
+        raise RuntimeError("the look")
+
+    monkeypatch.setattr(sys, "excepthook", hook)
+    monkeypatch.setattr(_keeper, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(_cenote, "keep_look", fail)
+    one, other = SPAWN.Pipe()
+    with one, other:
+        one.send(pool.allocate(8))
+        assert called.wait(PATIENCE_S)
+        other.close()
+        wait_empty()
 
 
 NO_START = """

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import cenote
@@ -145,6 +146,18 @@ def test_a_part_keeps_its_object_open():
     del array
     gc.collect()
     assert kept.list("a")[0].holder_count == 0
+
+
+def test_a_part_that_goes_away_is_not_found_again():
+    """A weak reference's function asks for the part while its object is being freed."""
+    found = []
+    with kept.create("tests/weak", {"part": 64}) as made:
+        part = made["part"]
+        part.copy_from(b"still here")
+        reference = weakref.ref(part, lambda _: found.append(made["part"]))
+        del part
+        assert reference() is None and found[0] is made["part"] and found[0].tobytes()[:10] == b"still here"
+        found.clear()
 
 
 def test_an_object_that_goes_away_is_released():

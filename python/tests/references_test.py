@@ -21,16 +21,15 @@ PYTHON = shutil.which("python3-dbg")
 HEADERS = Path(sysconfig.get_path("include") + "d")
 
 COUNT = """
-import gc, os, sys, threading
+import gc, os, socket, sys, threading
 import cenote
 from cenote import _cenote, _share
 
 pool, stream, event = cenote.Pool(), cenote.Stream(), cenote.Event()
 block, freed = pool.allocate(64), pool.allocate(1)
 freed.free()
-descriptor = pool._export()
-imported = cenote.Pool._import(descriptor, 0, True)
-os.close(descriptor)
+exported = pool._export()
+imported = cenote.Pool._import(exported.fileno(), 0, True)
 hold, view = _cenote.hold(block), block.view((2, 2))
 record, of_view = _share.describe(block, hold), _share.describe(view, hold)
 pools = {_cenote.read_record(record)[3]: imported}
@@ -42,7 +41,7 @@ of_waiting = _share.describe(waiting, held_waiting)
 events = {_cenote.read_record(of_waiting)[8]: event}
 
 _share.keeper.open_port()
-pipe, (reader, writer) = object(), os.pipe()
+pipe, (reader, writer), (one, other) = object(), os.pipe(), socket.socketpair()
 
 def kept(_):
     _cenote.keep_let_go((77).to_bytes(8, "little"))
@@ -65,9 +64,11 @@ _cenote.write_record(waiting, held_waiting, bytes(16), 5, True)|_cenote.hold(blo
 _cenote.write_record(event, _cenote.hold(event), bytes(16), 0, True)|_cenote.keep_list()|_cenote.keep_thing(12345)
 _cenote.write_record(pool, _cenote.hold(pool), bytes(16), 0, True)|_cenote.write_record(view, hold, bytes(16), 0, False)
 kept(_cenote.keep(_cenote.hold(block), 77, None, -1))
-kept(_cenote.keep_sent(_cenote.keep_travelling(_cenote.hold(pool), 77)))
+kept((_cenote.keep_travelling(_cenote.hold(pool), 77), _cenote.keep_sent(77)))|pool._export()|pool._export().close()
+_cenote.receive((one.send(b"x"), other.fileno())[1], 8, 2)|_cenote.socket_of(one.fileno()).close()
 kept(_cenote.keep(_cenote.hold(event), 77, pipe, reader))|_cenote.keep_attach(77, pipe, reader)|_cenote.keep_look(5)
-kept((_cenote.keep(_cenote.hold(view), 77, None, -1), _cenote.keep_attach(77, pipe, reader)))|_cenote.keep_written([77])
+kept((_cenote.keep(_cenote.hold(view), 77, None, -1), _cenote.keep_attach(77, pipe, reader)))
+_cenote.keep_written([77], pipe, 5)
 _cenote.read_record(of_view)|_cenote.restore(record, None, pools, {}, None)
 _cenote.restore(of_view, None, pools, {}, stream)
 _cenote.restore(of_waiting, None, pools, events, None)|_cenote.restore(of_waiting, None, pools, {}, None)
@@ -83,6 +84,8 @@ cenote.Event.open(bytes(64))|block.copy_from(5)|block.copy_from(bytes(100))|ceno
 block.__dlpack__(copy=True)|block.view([1] * 40)|stream.call(5)|pool.limit("x")|imported.stats
 _cenote.restore(b"x", None, pools, {}, None)|_cenote.restore(record, None, 5, {}, None)
 _cenote.restore(record, 5, {}, {}, 5)|_cenote.restore(record[:64] + bytes(56) + record[120:], None, pools, {}, None)
+_cenote.receive(9999, 8, 2)|_cenote.receive(other.fileno(), 1 << 30, 2)
+_cenote.keep_written(5, pipe, 5)|_cenote.socket_of(9999)
 _cenote.restore(record, None, pools, {}, "x")|_cenote.hold(freed)|_cenote.hold(5)|_cenote.keep(hold, 77, pipe, 9999)
 _cenote.write_record(5, hold, bytes(16), 0, True)|_cenote.write_record(block, hold, b"x", 0, True)
 _cenote.write_record(block, hold, bytes(16), -1, True)|_cenote.write_record(block, held_waiting, bytes(16), 0, True)
@@ -117,6 +120,8 @@ for text, fails in ((GOOD, False), (BAD, True)):
         least = min((grown(code, fails) for _ in range(ROUNDS)), key=abs)
         if abs(least) >= CALLS / 2:
             lost.append(f"{source}: {least / CALLS:+.2f} references a call")
+one.close()
+other.close()
 print("\\n".join(lost))
 """
 

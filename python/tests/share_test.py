@@ -618,13 +618,15 @@ def test_wrong_names_are_refused(pool):
     for wrong in (b"", b"x" * 300, name[:-1], name + b"x", b"xxxx" + name[4:], name[:4] + b"\xff" + name[5:]):
         with pytest.raises(ValueError):
             cenote.attach(wrong)
+    refused = 0
     for at in range(len(name)):
         damaged = bytearray(name)
         damaged[at] ^= 0x55
         try:
             cenote.attach(bytes(damaged)).free()
         except (ValueError, ConnectionError, cenote.CudaError):
-            pass  # refused, or not a part that matters here
+            refused += 1
+    assert refused > len(name) * 0.8  # not all matters here: what the memory is ready after has happened
 
 
 # ---- Many ----

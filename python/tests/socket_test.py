@@ -4,6 +4,7 @@
 import array
 import contextlib
 import fcntl
+import gc
 import itertools
 import os
 import resource
@@ -191,8 +192,9 @@ def test_a_connection_of_multiprocessing(pool):
 
 
 def test_sockets_that_cannot_carry_it(pool):
-    with socket.socket(socket.AF_INET) as sock, pytest.raises((ValueError, OSError)):
-        cenote.send(sock, pool)
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as sock:
+        with pytest.raises(ValueError, match="not a Unix socket"):
+            cenote.send(sock, pool)
     with socket.socket(socket.AF_UNIX) as sock, pytest.raises(OSError):
         cenote.send(sock, pool)
     one, two = socket.socketpair()
@@ -213,6 +215,74 @@ def test_a_socket_that_does_not_wait(pool):
             cenote.recv(two)
         cenote.send(one, pool)
         assert cenote.recv(two).imported
+
+
+# ---- Interrupted ----
+
+
+class Interrupted(BaseException):
+    """What a signal's handler raises."""
+
+
+def interrupt(function, after):
+    """Call it; the exception comes right after so many calls of C functions. False: there were not so many."""
+    left = [after]
+
+    def hook(_frame, event, _function):
+        left[0] -= event == "c_return"
+        if not left[0]:
+            raise Interrupted
+
+    sys.setprofile(hook)
+    try:
+        function()
+        return False
+    except Interrupted:
+        return True
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # which close themselves
+@pytest.mark.parametrize("by_number", [False, True])
+def test_a_send_that_is_interrupted_leaves_nothing(pool, by_number):
+    one, two = socket.socketpair()
+    with one, two:
+        test_objects_come_as_they_went((one, two), pool)  # what is made once is there
+    wait_empty()
+    gc.collect()
+    for after in itertools.count(1):
+        before, (one, two) = descriptors(), socket.socketpair()
+        with one, two:
+            channel = one.fileno() if by_number else one
+            interrupted = interrupt(lambda: cenote.send(channel, pool.allocate(8)), after)
+            os.fstat(one.fileno())
+        wait_empty()
+        gc.collect()
+        assert (after, descriptors() - before) == (after, 0)
+        if not interrupted:
+            break
+    assert after > 10
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.parametrize("by_number", [False, True])
+def test_a_receive_that_is_interrupted_leaves_nothing(pool, by_number):
+    one, two = socket.socketpair()
+    with one, two:
+        test_objects_come_as_they_went((one, two), pool)
+        for after in itertools.count(1):
+            cenote.send(one, pool.allocate(8))
+            before = descriptors()
+            interrupted = interrupt(lambda: cenote.recv(two.fileno() if by_number else two), after)
+            with contextlib.suppress(BlockingIOError):
+                two.recv(4096, socket.MSG_DONTWAIT)  # it may not have begun
+            wait_empty()
+            gc.collect()
+            assert descriptors() <= before, after
+            if not interrupted:
+                break
+    assert after > 10
 
 
 # ---- Strangers ----
@@ -313,13 +383,14 @@ def fed(pool, sizes):
     """A message that comes in pieces of these sizes, to a socket that does not wait."""
     block, ends = pool.allocate(8), os.pipe()
     message = message_of(block)
-    sent = [*ends, pool._export()]
+    exported = pool._export()
     cuts = [0, *itertools.takewhile(lambda at: at < len(message), itertools.accumulate(sizes)), len(message)]
     one, two = socket.socketpair()
     with one, two:
         two.setblocking(False)
-        socket.send_fds(one, [message[:cuts[1]]], [ends[1], sent[-1]])
-        for each in sent:
+        socket.send_fds(one, [message[:cuts[1]]], [ends[1], exported.fileno()])
+        exported.close()
+        for each in ends:
             os.close(each)
         pieces = [message[start:end] for start, end in zip(cuts[1:], cuts[2:])]
         feeder = threading.Thread(target=feed, args=(one, two, pieces))
@@ -367,6 +438,26 @@ def test_the_deadline_begins_with_the_message(pool, monkeypatch):
     monkeypatch.setattr(_keeper, "receive", receive)
     with fed(pool, [30, 40, 50]) as two:
         assert cenote.recv(two).nbytes == 8
+
+
+def test_a_pool_under_anothers_number(pool):
+    """A stranger that knows another sender's number gets nothing of that sender's, and takes nothing away."""
+    one, two = socket.socketpair()
+    with cenote.Pool() as strangers, one, two:
+        theirs, ours = cenote.share(b"strangers", strangers).block, cenote.share(b"trusted", pool).block
+        forged = record_of(theirs).replace(number_of(theirs), number_of(ours))
+        exported = strangers._export()
+        assert _share.rebuild(forged, exported, tells=False).tobytes() == b"strangers"
+        cenote.send(one, ours)
+        assert cenote.recv(two).tobytes() == b"trusted"
+        exported.close()
+        ours.free()
+        theirs.free()
+
+
+def number_of(block):
+    """By which processes know its pool."""
+    return _record.read(record_of(block)).pool
 
 
 def test_any_damaged_byte_is_an_error_or_harmless(pool):
@@ -493,8 +584,8 @@ def test_an_answer_that_comes_too_late(monkeypatch, tmp_path):
         with late, port.hear() as client:
             socket.send_fds(client, [b"P"], files[1:])
             thread.join(PATIENCE_S)
-    assert os.path.samestat(os.fstat(got[0]), os.stat(paths[1])) and not os.get_inheritable(got[0])
-    for each in [*files, got[0]]:
+    assert os.path.samestat(os.fstat(got[0].fileno()), os.stat(paths[1])) and not os.get_inheritable(got[0].fileno())
+    for each in files:
         os.close(each)
 
 

@@ -2,6 +2,7 @@
 """What is on its way to another process: it stays whatever its owner does, and goes when nobody can get it any more."""
 
 import ctypes
+import gc
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -14,7 +15,7 @@ import time
 import cenote
 import numpy
 import pytest
-from cenote import _cenote, _keeper, _share
+from cenote import _cenote, _keeper, _pickling, _record, _share
 from share_test import PATIENCE_S, SPAWN, answer, attach_elsewhere, kill, peer, stop, wait_back, wait_empty
 
 METHODS = ["spawn", "forkserver"]
@@ -328,6 +329,18 @@ def test_a_process_that_cannot_be_started(pool, method):
     assert cenote.in_flight() == []
 
 
+def test_a_queue_keeps_nothing_that_it_has_sent(pool):
+    """Its thread waits for the next thing then, in the function whose variables were looked at."""
+    queue = SPAWN.Queue()
+    queue.put(pool.allocate(8))
+    queue.get()
+    wait_empty()
+    gc.collect()
+    assert pool.stats.live_blocks == 0
+    queue.close()
+    queue.join_thread()
+
+
 def test_a_queue_that_cannot_send(pool, capfd):
     queue = SPAWN.Queue()
     queue.put((pool.allocate(8), unpicklable()))
@@ -406,6 +419,114 @@ def test_what_was_lost_goes_however_busy_its_channel_is(pipe, pool):
     look(_keeper.UNTOLD_LOOKS)
     assert cenote.in_flight() == [block]
     assert other.recv() == "this is not read" and other.recv() is block
+
+
+@pytest.mark.parametrize("duplex", [True, False])
+def test_what_was_lost_goes_where_there_is_always_more_to_read(pool, duplex):
+    """A channel that is never empty: what was written behind a message says that it was read."""
+    reader, writer = SPAWN.Pipe(duplex)
+    with reader, writer:
+        writer.send(pool.allocate(8))
+        last = pool.allocate(16)
+        writer.send("more")
+        reader.recv_bytes()
+        for _ in range(100):
+            writer.send("more" * 10)
+            look()
+            reader.recv()
+        writer.send(last)
+        look(_keeper.UNTOLD_LOOKS)
+        assert cenote.in_flight() == [last]
+        assert reader.recv() == "more" * 10 and reader.recv() is last
+
+
+class Interrupted(Exception):
+    """What a signal's handler raises."""
+
+
+def test_a_message_that_the_system_refuses_keeps_nothing(pool):
+    """And the reader sees the end behind what came before."""
+    one, other = SPAWN.Pipe()
+    os.set_blocking(one.fileno(), False)
+    with other:
+        with one:
+            with pytest.raises(BlockingIOError):
+                while True:
+                    one.send("this is read")
+            with pytest.raises(BlockingIOError):
+                one.send(pool.allocate(8))
+            assert cenote.in_flight() == []
+        with pytest.raises((EOFError, OSError)):
+            while True:
+                other.recv_bytes()
+
+
+def test_a_message_that_is_never_written_keeps_nothing(pool):
+    """A handler's exception came while the queue's lock was waited for."""
+    queue = SPAWN.SimpleQueue()
+
+    class Lock:
+        def __enter__(self):
+            raise Interrupted
+
+        def __exit__(self, *_):
+            pass
+
+    queue._wlock, plain = Lock(), queue._wlock
+    with pytest.raises(Interrupted):
+        queue.put(pool.allocate(8))
+    assert cenote.in_flight() == []
+    queue._wlock = plain
+    queue.put("after it")
+    assert queue.get() == "after it"
+    queue.close()
+
+
+def test_a_message_that_is_whole_when_an_exception_comes_arrives(pipe, pool, monkeypatch):
+    one, other = pipe
+    plain = _pickling._plain_send_bytes
+
+    def send_bytes(*arguments):
+        plain(*arguments)
+        raise Interrupted
+
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(_pickling, "_plain_send_bytes", send_bytes)
+        one.send(cenote.share(b"whole", pool).block)
+    assert answers_of(other, 1) == [b"whole"]
+
+
+def test_a_handler_sends_before_a_message_is_written(pipe, pool, monkeypatch):
+    """Each message keeps its own: both are read, and nobody says a word of them."""
+    one, other = pipe
+    plain = _pickling._plain_send_bytes
+
+    def send_bytes(*arguments):
+        monkeypatch.setattr(_pickling, "_plain_send_bytes", plain)
+        one.send(pool.allocate(16))
+        plain(*arguments)
+
+    monkeypatch.setattr(_pickling, "_plain_send_bytes", send_bytes)
+    one.send(pool.allocate(8))
+    assert len(cenote.in_flight()) == 2
+    other.recv_bytes()
+    other.recv_bytes()
+    look(_keeper.UNTOLD_LOOKS + 10)
+    assert cenote.in_flight() == []
+
+
+def test_giving_up_reads_each_byte_once(pool, monkeypatch):
+    """A message with many beginnings of records takes no longer than one without."""
+    lengths, plain = [], _record.find
+
+    def find(data):
+        lengths.append(len(data))
+        return plain(data)
+
+    monkeypatch.setattr(_record, "find", find)
+    block = pool.allocate(8)
+    _share.give_up(_record.MAGIC * 1000 + _share.describe(block, _cenote.hold(block)))
+    assert len(lengths) == 1001 and max(lengths) <= _record.BYTES_MAX
 
 
 def test_a_pickle_that_takes_its_time(pipe, pool):
