@@ -8,6 +8,7 @@
  *   py_stream.c   Stream
  *   py_event.c    Event
  *   py_pool.c     Pool
+ *   py_import.c   imported pools, by handle
  *   py_report.c   what a pool can be asked: statistics, importers
  *   py_block.c    Block
  *   py_layout.c   element types and shapes, and View
@@ -227,10 +228,11 @@ struct py_pool {
 	CUmemoryPool handle;
 	int device;
 	bool owned, imported, shareable;
-	bool closed;     /* by the program: nothing more is allocated */
-	bool destroyed;  /* `handle` is not ours any more */
-	bool on_host;    /* the processor can read its memory */
-	bool has_number; /* it was exported, and other processes know it by `number` */
+	bool closed;              /* by the program: nothing more is allocated */
+	bool destroyed;           /* `handle` is not ours any more */
+	bool on_host;             /* the processor can read its memory */
+	bool has_number;          /* it was exported, and other processes know it by `number` */
+	struct py_import *import; /* of an imported one */
 	unsigned char number[PY_ID_BYTES];
 	size_t live_count; /* of Block objects */
 	size_t hold_count; /* py_hold.c */
@@ -350,7 +352,15 @@ bool py_pool_check(const struct py_pool *pool);
 PyObject *py_pool_import_block(struct py_pool *pool, const CUmemPoolPtrExportData *name, uint64_t offset,
 			       uint64_t nbytes, PyObject *stream);
 
-/* ---- Between processes (py_hold.c, py_keep.c, py_record.c, py_tell.c) ---- */
+/* ---- Between processes (py_import.c, py_hold.c, py_keep.c, py_record.c, py_tell.c) ---- */
+
+/* Import a pool for one Pool object. NULL with an exception set. */
+struct py_import *py_import_new(int descriptor, CUmemoryPool *ret_handle);
+/*
+ * A Pool object lets go of its import, which becomes NULL: with the last one the pool is destroyed. With
+ * CUDA_ERROR_NOT_PERMITTED, in a function of a stream, it still has it.
+ */
+CUresult py_import_end(struct py_import **import);
 
 /* hold(thing): a Hold of a Pool, Block or Event, or of a View's Block. */
 PyObject *py_hold(PyObject *module, PyObject *thing);

@@ -56,7 +56,7 @@ static CUresult destroy_once(struct py_pool *self)
 	if (!self->owned || self->destroyed)
 		return CUDA_SUCCESS;
 	self->destroyed = true; /* another thread runs meanwhile */
-	result = destroy(self->handle);
+	result = self->import ? py_import_end(&self->import) : destroy(self->handle);
 	self->destroyed = result != CUDA_ERROR_NOT_PERMITTED;
 	return result;
 }
@@ -338,28 +338,26 @@ static PyObject *pool_export(PyObject *self, PyObject *Py_UNUSED(unused))
 static PyObject *pool_import(PyObject *Py_UNUSED(type), PyObject *arguments)
 {
 	PyObject *device_object;
+	struct py_import *import;
 	int descriptor, device, on_host;
 	CUmemoryPool handle;
 	struct py_pool *self;
-	CUresult result;
 
 	if (!PyArg_ParseTuple(arguments, "iOp:_import", &descriptor, &device_object, &on_host))
 		return NULL;
 	device = py_device_from(device_object);
 	if (device < 0)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	result = py_cu.cuMemPoolImportFromShareableHandle(&handle, (void *)(intptr_t)descriptor,
-							  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-	Py_END_ALLOW_THREADS
-	if (result)
-		return py_raise(result);
+	import = py_import_new(descriptor, &handle);
+	if (!import)
+		return NULL;
 	self = pool_new(handle, device);
 	if (!self) {
-		destroy(handle);
+		py_import_end(&import);
 		return NULL;
 	}
 	self->owned = self->imported = true;
+	self->import = import;
 	self->on_host |= on_host;
 	if (remember(self))
 		Py_CLEAR(self);

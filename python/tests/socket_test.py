@@ -23,6 +23,7 @@ import numpy
 import pytest
 from cenote import _cenote, _keeper, _record, _share, _socket
 from conftest import record_of
+from share_test import wait_back
 
 KINDS = [socket.SOCK_STREAM, socket.SOCK_SEQPACKET, socket.SOCK_DGRAM]
 PATIENCE_S = 30
@@ -453,6 +454,21 @@ def test_a_pool_under_anothers_number(pool):
         exported.close()
         ours.free()
         theirs.free()
+
+
+def test_a_pool_imported_again_while_its_blocks_are_there(pool):
+    """CUDA counts imports, and destroys none of them beside a block: the last Pool object ends them all."""
+    block, exported = cenote.share(b"here", pool).block, pool._export()
+    first, second = (_cenote.Pool._import(exported.fileno(), block.device, False) for _ in range(2))
+    assert first.handle == second.handle
+    imported = _share.rebuild(record_of(block), exported, tells=False)
+    exported.close()
+    del first
+    second.close()
+    _share.imports.handles.clear()
+    assert imported.tobytes() == b"here" and len(pool.importers()) == 1
+    del imported
+    wait_back(pool)
 
 
 def number_of(block):

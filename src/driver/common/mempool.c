@@ -330,7 +330,7 @@ CUresult own_cuMemPoolDestroy(CUmemoryPool handle)
 	result = cn_mempool_get(handle, &pool);
 	if (!result && pool->is_default)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "a default pool cannot be destroyed");
-	else if (!result && pool->import && pool->import_count == 1 && cn_import_is_used(pool->import))
+	else if (!result && pool->import && cn_import_is_used(pool->import))
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "blocks imported from the pool are not freed yet");
 	if (result) {
 		cn_slow_unlock(&pools.mutex);
