@@ -21,7 +21,7 @@
  * finds little room for thread-local data.
  */
 static _Thread_local char *sentence __attribute__((tls_model("initial-exec"))); /* NULL: none yet */
-static _Thread_local bool is_hushed;
+static _Thread_local signed char hush_count;
 
 static const char no_sentence[CN_SENTENCE_BYTES];
 static const char no_memory[CN_SENTENCE_BYTES] = "no memory for the sentence of this error";
@@ -103,7 +103,7 @@ void cn_error_keep(CUresult code, const char *format, ...)
 	vsnprintf(text, CN_SENTENCE_BYTES, format, arguments);
 	va_end(arguments);
 	sentence = own ? own : (char *)(uintptr_t)no_memory;
-	if (!is_hushed && log_wanted())
+	if (!hush_count && log_wanted())
 		print_error(code, text);
 }
 
@@ -118,17 +118,14 @@ void cn_error_forget(const char kept[CN_SENTENCE_BYTES])
 		memcpy(sentence, kept, CN_SENTENCE_BYTES);
 }
 
-bool cn_error_hush(bool hushed)
+void cn_error_hush(bool hushed)
 {
-	bool was_hushed = is_hushed;
-
-	is_hushed = hushed;
-	return was_hushed;
+	hush_count = (signed char)(hush_count + (hushed ? 1 : -1));
 }
 
 void cn_error_repeat(CUresult code)
 {
-	if (!is_hushed && log_wanted())
+	if (!hush_count && log_wanted())
 		print_error(code, cn_last_error());
 }
 

@@ -31,11 +31,8 @@ const char *cn_last_error(void);
 enum { CN_SENTENCE_BYTES = 512 };
 /* The failure was part of an attempt: restore the sentence to `kept`, a copy of what it was before. */
 void cn_error_forget(const char kept[CN_SENTENCE_BYTES]);
-/*
- * From now on failures in this thread are part of an attempt, and are not printed; until it is called with what it
- * returned, which is how it was before.
- */
-bool cn_error_hush(bool hushed);
+/* From now on failures in this thread are part of an attempt, and are not printed; until as many calls with false. */
+void cn_error_hush(bool hushed);
 /* The attempt was the last: print its sentence after all. */
 void cn_error_repeat(CUresult code);
 /* Report on standard error if CENOTE_LOG has an unknown value. For the start of the library. */

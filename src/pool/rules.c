@@ -301,7 +301,9 @@ static bool should_grow(const struct request *request)
 	const struct cn_pool *pool = request->cache->pool;
 	uint64_t reserved = atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed);
 
-	if (request->thorough || !atomic_load_explicit(&request->cache->spans, memory_order_relaxed) ||
+	if (request->thorough || request->grows) /* it stays so until all are asked */
+		return !request->thorough;
+	if (!atomic_load_explicit(&request->cache->spans, memory_order_relaxed) ||
 	    request->units > CN_SPAN_BLOCK_UNITS_MAX || !may_grow(pool, reserved) || !others_allocate(pool))
 		return false;
 	uint64_t used = cn_pool_used(pool);
@@ -584,9 +586,9 @@ CUresult cn_pool_allocate_slowly(struct cn_pool_cache *cache, uint64_t handle, u
 
 	if (atomic_load_explicit(&cache->user, memory_order_relaxed) != cn_pool_recent)
 		atomic_store_explicit(&cache->user, cn_pool_recent, memory_order_relaxed);
-	bool hushed = cn_error_hush(true);
+	cn_error_hush(true);
 	CUresult result = try_and_wait(&request, units, ret_index);
-	cn_error_hush(hushed);
+	cn_error_hush(false);
 	if (result)
 		cn_error_repeat(result);
 	else if (request.failed)
