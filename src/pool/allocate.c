@@ -10,7 +10,7 @@
 enum {
 	SAMPLE_COUNT = 512, /* allocations of a queue between two looks at what is used */
 	RACES_MAX = 16,     /* seen of threads that count at the same time before the mark is sampled */
-	MORE_SHIFT = 2,     /* a block may be of a size class this much larger */
+	MORE_SHIFT = 3,     /* a block may be of a size class this much larger */
 };
 
 /* ---- How much is used ---- */
@@ -120,7 +120,8 @@ static inline struct cn_block *rule_1_own(struct cn_pool *pool, struct cn_pool_c
 
 /*
  * Has the pool half as much again as what is counted as used, and may it have twice as much as it has? What blocks are
- * too large is counted nowhere, and missing once the pool is full: so it is at most a twelfth of the pool's limit.
+ * too large is counted nowhere, and missing once the pool is full: at most a twelfth of what it has where the device has
+ * no more, and a twenty-fourth where its limit is near.
  */
 static inline bool has_room(const struct cn_pool *pool)
 {
@@ -133,7 +134,7 @@ static inline bool has_room(const struct cn_pool *pool)
 }
 
 /*
- * The same of a class that is up to a quarter larger, as it is. A queue that needs many sizes has spans; to cut a block
+ * The same of a class that is up to an eighth larger, as it is. A queue that needs many sizes has spans; to cut a block
  * out of them and to join it again takes several times as long. But what a block is too large is used for nothing, so
  * only where the pool has room. 0: there is none. Cache locked.
  */
