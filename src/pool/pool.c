@@ -373,14 +373,10 @@ CUresult cn_pool_create(const struct cn_pool_options *options, struct cn_pool **
 	struct cn_pool *pool = make_table() ? new_record(units) : NULL;
 	if (!pool)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record");
-	if (!cn_heap_open(&pool->heap, units)) {
-		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's records");
-		goto err_free;
-	}
 	result = cn_device_ops->arena_create(options->device, options->node, range, CN_HEAP_CHUNK_BYTES,
 					     options->shareable, &pool->arena, &base);
 	if (result)
-		goto err_close;
+		goto err_free;
 	if ((uintptr_t)base + range > (uintptr_t)1 << CN_POOL_ADDRESS_BITS)
 		result = cn_error(CUDA_ERROR_NOT_SUPPORTED, "the device has given addresses above bit %d for a pool",
 				  CN_POOL_ADDRESS_BITS);
@@ -388,7 +384,11 @@ CUresult cn_pool_create(const struct cn_pool_options *options, struct cn_pool **
 		result = cn_device_ops->arena_allow(pool->arena, options->users);
 	if (result)
 		goto err_arena;
-	pool->base = base;
+	pool->base = base; /* before the heap has its units: see cn_pool_starts_at() */
+	if (!cn_heap_open(&pool->heap, units)) {
+		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's records");
+		goto err_arena;
+	}
 	pool->max_bytes = range;
 	pool->owner = options->owner;
 	atomic_store(&pool->policies, CN_POOL_POLICIES);
@@ -405,8 +405,6 @@ CUresult cn_pool_create(const struct cn_pool_options *options, struct cn_pool **
 
 err_arena:
 	cn_device_ops->arena_free(pool->arena);
-err_close:
-	cn_heap_empty(&pool->heap);
 err_free:
 	give_record(pool);
 	return result;

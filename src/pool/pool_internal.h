@@ -128,9 +128,14 @@ static inline struct cn_block *cn_pool_block_at(const struct cn_pool *pool, uint
 /* The record of the block that begins at an address of the pool; 0: none does. */
 static inline uint32_t cn_pool_starts_at(const struct cn_pool *pool, const void *address)
 {
+	/*
+	 * In this order: the record may become another pool's meanwhile, whose base is set before its count. An address
+	 * that is in neither then lies beyond the count, or where the new pool has no units and its table no records.
+	 */
+	uint32_t unit_count = atomic_load_explicit(&pool->heap.unit_count, memory_order_acquire);
 	size_t offset = (size_t)((const char *)address - pool->base);
 
-	if (offset % CN_HEAP_UNIT_BYTES || offset / CN_HEAP_UNIT_BYTES >= pool->heap.unit_count)
+	if (offset % CN_HEAP_UNIT_BYTES || offset / CN_HEAP_UNIT_BYTES >= unit_count)
 		return 0;
 	return atomic_load_explicit(&pool->heap.starts[offset / CN_HEAP_UNIT_BYTES], memory_order_relaxed);
 }
