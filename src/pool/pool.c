@@ -31,10 +31,8 @@ static struct {
 	CN_DRIVER_LOCK(POOLS) lock;
 	struct cn_pool *dying, *watched, *ended;
 	_Atomic unsigned dying_count;   /* destroyed pools: usually none, and then no thread looks */
-	_Atomic unsigned ending_count;  /* pools that a thread is taking apart */
-	_Atomic unsigned waiting_count; /* threads in reap_after_others(); */
-	_Atomic uint32_t
-		let_go_count; /* how often one was told that another thread has let go of a pool, or ended it */
+	_Atomic unsigned waiting_count; /* threads in reap_after_others() */
+	_Atomic uint32_t let_go_count;  /* how often these were told that a thread has let go of a pool, or ended it */
 } pools;
 
 /* ---- Which pool ---- */
@@ -156,6 +154,15 @@ bool cn_pool_has_freed(const void *address)
 
 /* ---- Giving back ---- */
 
+/* This thread has let go of a destroyed pool, or ended it: see reap_after_others(). */
+static void tell_waiting(void)
+{
+	if (!atomic_load(&pools.waiting_count))
+		return;
+	atomic_fetch_add(&pools.let_go_count, 1);
+	cn_futex_wake(&pools.let_go_count, INT_MAX);
+}
+
 CUresult cn_pool_is_gone(void)
 {
 	return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
@@ -180,6 +187,14 @@ void cn_pool_unreference(struct cn_pool *pool)
 {
 	atomic_fetch_sub(&pool->reference_count, 1);
 	cn_pool_reap_if_dying(pool);
+}
+
+/* The same; cn_pools_reap() follows. Pools locked. */
+static void unreference_locked(struct cn_pool *pool)
+{
+	atomic_fetch_sub(&pool->reference_count, 1);
+	if (atomic_load(&pool->dying)) /* a thread that waits for it need not wait for what follows */
+		tell_waiting();
 }
 
 size_t cn_pool_reclaim(struct cn_pool *pool, size_t offset)
@@ -269,7 +284,7 @@ static void settle_pool(struct cn_pool *pool, struct cn_pool_cache *cache, struc
 		cn_pool_finish_release(pool);
 }
 
-static void reap_after_others(void);
+static void reap_after_others(const struct cn_pool *own, const struct cn_queue *queue);
 
 void cn_pools_settle(struct cn_point point)
 {
@@ -285,7 +300,7 @@ void cn_pools_settle(struct cn_point point)
 		cn_driver_unlock(&pools.lock);
 		settle_pool(pool, NULL, point);
 		cn_driver_lock(&pools.lock);
-		atomic_fetch_sub(&pool->reference_count, 1); /* cn_pools_reap() follows */
+		unreference_locked(pool);
 	}
 	for (cache = cn_pool_cache_after(point.queue, NULL); cache; cache = next) {
 		if (is_settled(cache)) {
@@ -298,11 +313,11 @@ void cn_pools_settle(struct cn_point point)
 		cn_driver_unlock(&pools.lock);
 		settle_pool(cache->pool, cache, point);
 		cn_driver_lock(&pools.lock);
-		atomic_fetch_sub(&cache->pool->reference_count, 1);
+		unreference_locked(cache->pool);
 		next = cn_pool_cache_after(point.queue, cache);
 	}
 	cn_driver_unlock(&pools.lock);
-	reap_after_others();
+	reap_after_others(NULL, point.queue);
 }
 
 void cn_pools_finish_release(void)
@@ -315,7 +330,7 @@ void cn_pools_finish_release(void)
 		cn_driver_unlock(&pools.lock);
 		cn_pool_finish_release(pool);
 		cn_driver_lock(&pools.lock);
-		atomic_fetch_sub(&pool->reference_count, 1); /* cn_pools_reap() follows */
+		unreference_locked(pool);
 	}
 	cn_driver_unlock(&pools.lock);
 	cn_pools_reap();
@@ -460,9 +475,14 @@ static void end_pool(struct cn_pool *pool)
 	/* Last: once the addresses are another pool's, a free there must not find this one in its thread's cache. */
 	cn_device_ops->arena_free(pool->arena);
 	cn_driver_lock(&pools.lock);
+	*pool->link = pool->next;
+	if (pool->next)
+		pool->next->link = pool->link;
 	pool->next = pools.ended;
 	pools.ended = pool;
+	pools.dying_count--;
 	cn_driver_unlock(&pools.lock);
+	tell_waiting();
 }
 
 void *cn_pool_take_ended(void)
@@ -491,73 +511,83 @@ static void forget_locked(struct cn_pool *pool)
 	unwatch_locked(link);
 }
 
-/* This thread has let go of a pool, or ended one: see reap_after_others(). */
-static void tell_waiting(void)
+static void reap(void)
 {
-	if (!atomic_load(&pools.waiting_count))
-		return;
-	atomic_fetch_add(&pools.let_go_count, 1);
-	cn_futex_wake(&pools.let_go_count, INT_MAX);
-}
-
-/* True: a pool has not ended only because another thread has a reference. */
-static bool reap(void)
-{
-	struct cn_pool *ended = NULL;
-	bool held = false;
+	struct cn_pool *ending = NULL;
 
 	if (!atomic_load(&pools.dying_count))
-		return false;
+		return;
 	cn_driver_lock(&pools.lock);
-	for (struct cn_pool **link = &pools.dying; *link;) {
-		struct cn_pool *pool = *link;
-		bool referenced = atomic_load(&pool->reference_count) != 0;
-		held |= referenced && !cn_pool_used(pool);
-		if (!referenced && is_over(pool)) {
-			*link = pool->next;
+	for (struct cn_pool *pool = pools.dying; pool; pool = pool->next)
+		if (!pool->ending && !atomic_load(&pool->reference_count) && is_over(pool)) {
 			forget_locked(pool);
-			pool->next = ended;
-			ended = pool;
-			pools.ending_count++; /* first: see reap_after_others() */
-			pools.dying_count--;
-		} else {
-			link = &pool->next;
+			pool->ending = true;
+			pool->next_ending = ending;
+			ending = pool;
 		}
-	}
 	cn_driver_unlock(&pools.lock);
-	while (ended) {
-		struct cn_pool *next = ended->next;
-		end_pool(ended);
-		pools.ending_count--;
-		ended = next;
-		tell_waiting();
+	while (ending) {
+		struct cn_pool *next = ending->next_ending;
+		end_pool(ending);
+		ending = next;
 	}
-	return held;
 }
 
 void cn_pools_reap(void)
 {
 	reap();
-	tell_waiting();
+	tell_waiting(); /* the caller may have let go of a pool */
+}
+
+/* A destroyed pool that could end, or is about to, but for another thread that has it in hand. Pools locked. */
+static bool is_in_hand(const struct cn_pool *pool)
+{
+	if (pool->ending)
+		return true;
+	return atomic_load(&pool->reference_count) && !cn_pool_used(pool) &&
+	       !(pool->end_ticket && pool->end_ticket > cn_grace_passed());
+}
+
+/* Has a queue freed blocks there? In a pool of which there are no caches any more, which will have gone at once: yes. */
+static bool was_used_by(const struct cn_pool *pool, const struct cn_queue *queue)
+{
+	return cn_pool_cache_of(pool, queue) || !atomic_load(&pool->caches);
+}
+
+/* Is there a pool in another thread's hands that this one waits for? `out_of_time`: no thread waits for it again. */
+static bool others_have(const struct cn_pool *own, const struct cn_queue *queue, bool out_of_time)
+{
+	bool found = false;
+
+	if (!atomic_load(&pools.dying_count))
+		return false;
+	cn_driver_lock(&pools.lock);
+	for (struct cn_pool *pool = pools.dying; pool; pool = pool->next)
+		if (!pool->outlasts && is_in_hand(pool) && (queue ? was_used_by(pool, queue) : pool == own)) {
+			pool->outlasts = out_of_time;
+			found = true;
+		}
+	cn_driver_unlock(&pools.lock);
+	return found;
 }
 
 /*
  * Another thread may have a destroyed pool in hand: the one that looks after grace periods, the service thread that
- * ends its export, one that waits for another stream. The program knows nothing of that. So where a pool could have
- * ended, or is about to, wait until no thread has it, for a bounded time: what they do with it is short.
+ * ends its export, one that waits for another stream. The program knows nothing of that, and when it has destroyed a
+ * pool, or waited for its last work, the pool's memory should have gone. So wait for them, but for `own` alone, or for
+ * the pools in which a queue has freed blocks; and for a bounded time, once for each pool.
  */
-static void reap_after_others(void)
+static void reap_after_others(const struct cn_pool *own, const struct cn_queue *queue)
 {
-	bool held = reap();
-
-	tell_waiting();
-	if (!held && !atomic_load(&pools.ending_count))
+	cn_pools_reap();
+	if (!others_have(own, queue, false))
 		return;
 	atomic_fetch_add(&pools.waiting_count, 1);
 	for (uint64_t end_ns = cn_clock_ns() + OTHERS_NS;;) {
 		uint32_t seen = atomic_load(&pools.let_go_count);
 		uint64_t now_ns = cn_clock_ns();
-		if ((!reap() && !atomic_load(&pools.ending_count)) || now_ns >= end_ns)
+		reap(); /* and tell nobody, so that two that wait do not wake each other */
+		if (!others_have(own, queue, now_ns >= end_ns) || now_ns >= end_ns)
 			break;
 		cn_futex_wait(&pools.let_go_count, seen, (int64_t)(end_ns - now_ns));
 	}
@@ -566,8 +596,11 @@ static void reap_after_others(void)
 
 bool cn_pools_are_ending(void)
 {
+	bool found = false;
+
+	if (!atomic_load(&pools.dying_count))
+		return false;
 	cn_driver_lock(&pools.lock);
-	bool found = pools.ending_count != 0;
 	for (const struct cn_pool *pool = pools.dying; pool && !found; pool = pool->next)
 		found = !cn_pool_used(pool);
 	cn_driver_unlock(&pools.lock);
@@ -581,10 +614,13 @@ void cn_pool_destroy(struct cn_pool *pool)
 	cn_driver_lock(&pools.lock);
 	atomic_fetch_add(&pools.dying_count, 1); /* first: no thread sees the pool dying and does not look */
 	pool->next = pools.dying;
+	pool->link = &pools.dying;
+	if (pool->next)
+		pool->next->link = &pool->next;
 	pools.dying = pool;
 	atomic_store(&pool->dying, true);
 	cn_driver_unlock(&pools.lock);
-	reap_after_others();
+	reap_after_others(pool, NULL);
 }
 
 CUresult cn_pool_allow(struct cn_pool *pool, struct cn_users users)

@@ -17,7 +17,7 @@
  * Each is a function in rules.c (the first in allocate.c). A queue with spans asks others (2, 3, 5) last, and where
  * several threads allocate only if the pool is roomy for what they use; but a block that this thread freed in another
  * queue, once that free has happened, comes before its spans. Before both comes one that this queue freed and that is
- * of a size class up to a quarter larger, as it is.
+ * of a size class up to an eighth larger, as it is.
  *
  * The pool knows nothing of handles, contexts, access rights or other processes: the layers above do. All functions may
  * be called by any thread.
@@ -70,8 +70,8 @@ CUresult cn_pool_create(const struct cn_pool_options *options, struct cn_pool **
 CUresult cn_pool_allow(struct cn_pool *pool, struct cn_users users);
 
 /*
- * No more allocations; the pool ends with its last block. Waits, as cn_pools_settle() does, for other threads that have
- * a pool in hand which could end, but for half a second at most: only slow locks may be held.
+ * No more allocations; the pool ends with its last block. If it could end but for other threads that have it in hand,
+ * waits for them, half a second at most: only slow locks may be held.
  */
 void cn_pool_destroy(struct cn_pool *pool);
 
@@ -192,7 +192,8 @@ void cn_pool_trim(struct cn_pool *pool, uint64_t keep_bytes);
 
 /*
  * The program has waited for a point: what its queue freed up to there is settled, and pools that have more than their
- * threshold give back unused memory.
+ * threshold give back unused memory. For destroyed pools that could end, and in which the queue has freed blocks, waits
+ * as cn_pool_destroy() does.
  */
 void cn_pools_settle(struct cn_point point);
 

@@ -64,8 +64,9 @@ struct cn_pool {
 	_Atomic uint64_t max_bytes;
 	struct cn_pool_cache *_Atomic caches;
 	struct cn_pool_cache *_Atomic *_Atomic index_pages[CN_POOL_INDEX_PAGES]; /* once there, they stay */
-	struct cn_pool *next; /* of destroyed or ended pools; `pools.lock` guards this and what follows */
-	struct cn_pool *next_watched;
+	struct cn_pool *next;  /* of destroyed or ended pools; `pools.lock` guards this and what follows */
+	struct cn_pool **link; /* of a destroyed one: what points to it */
+	struct cn_pool *next_ending, *next_watched;
 	bool lives;   /* until it ends, which it does not while it has a reference */
 	bool watched; /* each settling looks at it: see cn_pools_settle() */
 	struct cn_record record;
@@ -90,7 +91,9 @@ struct cn_pool {
 	_Atomic uint64_t reserved_bytes;  /* atomic for readers without the lock */
 	_Atomic uint32_t releasing;       /* free chunks that wait for their tickets, linked by `next`: see release.c */
 	_Atomic uint64_t releasing_bytes; /* of reserved_bytes: of those, and of others that a thread is giving back */
-	uint64_t end_ticket;              /* guarded by `pools.lock`; 0: the pool has not ended */
+	uint64_t end_ticket;              /* this and two more are guarded by `pools.lock`; 0: it cannot end yet */
+	bool ending;                      /* a thread takes it apart */
+	bool outlasts;                    /* a thread has waited for that long enough */
 	_Atomic uint64_t stuck_bytes;     /* of reserved_bytes, when the pool could not grow */
 	uint64_t reserved_high_bytes;
 	_Atomic uint64_t sweep_units; /* what the caches must have before they are swept again: see sweep_caches() */

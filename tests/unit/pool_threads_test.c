@@ -620,6 +620,8 @@ TEST(a_pool_that_another_wait_ends_has_gone_before_a_wait_does)
 	pthread_t thread;
 
 	make_pool();
+	ASSERT_OK(cuMemAllocFromPoolAsync(&block, LARGE, pool, workers[1].stream));
+	ASSERT_OK(cuMemFreeAsync(block, workers[1].stream));
 	ASSERT_OK(cuMemAllocFromPoolAsync(&block, LARGE, pool, workers[0].stream));
 	late.program = gettid();
 	late.real = cn_device_ops;
@@ -635,4 +637,49 @@ TEST(a_pool_that_another_wait_ends_has_gone_before_a_wait_does)
 	ASSERT_OK(cuStreamSynchronize(workers[0].stream));
 	expect_gone();
 	ASSERT_EQ(0, pthread_join(thread, NULL));
+}
+
+static void decommit_until_told(struct cn_arena *arena, size_t offset, size_t bytes)
+{
+	if (gettid() != late.program) {
+		atomic_store(&late.begun, true);
+		while (!atomic_load(&late.returned) && !is_asleep(late.program))
+			sched_yield();
+		atomic_store(&late.gone, true);
+	}
+	late.real->arena_decommit(arena, offset, bytes);
+}
+
+/* Goal: no other wait, and no other pool's end, is longer because a thread takes a destroyed pool apart. */
+TEST(a_pool_in_another_threads_hands_delays_nothing_else)
+{
+	CUmemoryPool other;
+	CUdeviceptr block;
+
+	make_pool();
+	other = pool;
+	make_pool();
+	ASSERT_OK(cuMemAllocFromPoolAsync(&block, LARGE, other, workers[1].stream));
+	ASSERT_OK(cuMemFreeAsync(block, workers[1].stream));
+	ASSERT_OK(cuStreamSynchronize(workers[1].stream));
+	ASSERT_OK(cuMemAllocFromPoolAsync(&block, LARGE, pool, workers[0].stream));
+	late.program = gettid();
+	late.real = cn_device_ops;
+	late.ops = *cn_device_ops;
+	late.ops.grace_is_over = is_over_when_told;
+	late.ops.arena_decommit = decommit_until_told;
+	cn_device_ops = &late.ops;
+	ASSERT_OK(cuMemFreeAsync(block, workers[0].stream));
+	ASSERT_OK(cuMemPoolDestroy(pool)); /* its grace period is not over */
+	atomic_store(&late.over, true);
+	while (!atomic_load(&late.begun))
+		sched_yield();
+	ASSERT_OK(cuStreamSynchronize(workers[1].stream));
+	ASSERT_OK(cuMemPoolDestroy(other));
+	bool gone = atomic_load(&late.gone);
+	atomic_store(&late.returned, true);
+	while (!atomic_load(&late.gone))
+		sched_yield();
+	cn_device_ops = late.real;
+	ASSERT(!gone);
 }
