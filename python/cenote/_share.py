@@ -123,12 +123,11 @@ class _Imports:
         return pool
 
     def pool_by(self, record, descriptor):
-        """The pool that came with the record. To import it again takes little, and gives the same handle."""
+        """The pool that came with the record. To import it again takes little, and gives the same Pool."""
         pool = Pool._import(descriptor, self.device_of(record.device), bool(record.flags & _record.ON_HOST))
-        known = self._known(self.handles, pool.handle)
-        if known is None:
+        if self._known(self.handles, pool.handle) is not pool:
             self._keep(self.handles, pool.handle, pool)
-        return pool if known is None else known
+        return pool
 
     def _known(self, pools, key):
         with self.lock:

@@ -354,6 +354,8 @@ PyObject *py_pool_import_block(struct py_pool *pool, const CUmemPoolPtrExportDat
 
 /* ---- Between processes (py_import.c, py_hold.c, py_keep.c, py_record.c, py_tell.c) ---- */
 
+/* Is it an imported pool's? */
+bool py_import_knows(CUmemoryPool handle);
 /* Import a pool for one Pool object. NULL with an exception set. */
 struct py_import *py_import_new(int descriptor, CUmemoryPool *ret_handle);
 /*

@@ -3,8 +3,9 @@
  * Imported pools, by handle.
  *
  * Where a process imports a pool again, CUDA gives it the same handle. It wants a destroy for each import, and refuses
- * all of them as long as any block of the pool is left. So the Pool objects with one handle count together, and the
- * last of them to end destroys the handle, once for each import.
+ * all of them as long as any block of the pool is left. So all imports with one handle are counted together, and the
+ * last Pool object to end destroys the handle, once for each. There is one such object, and those that the program has
+ * closed while blocks were left.
  *
  * Everything here is protected by the GIL.
  */
@@ -51,6 +52,11 @@ static struct py_import *merge(struct py_import *import)
 	other->pool_count += import->pool_count;
 	free(import);
 	return other;
+}
+
+bool py_import_knows(CUmemoryPool handle)
+{
+	return find(handle) != NULL;
 }
 
 struct py_import *py_import_new(int descriptor, CUmemoryPool *ret_handle)

@@ -83,7 +83,7 @@ static int remember(struct py_pool *self)
 	return result;
 }
 
-/* A pool that was imported twice has two objects with one handle: the other one stays known. */
+/* Where an imported pool was closed and imported again, two objects have one handle: the other one stays known. */
 static void forget(const struct py_pool *self)
 {
 	PyObject *type, *value, *trace, *key, *reference;
@@ -100,23 +100,32 @@ static void forget(const struct py_pool *self)
 	PyErr_Restore(type, value, trace);
 }
 
-struct py_pool *py_pool_of_handle(CUmemoryPool handle, int device)
+/* A new reference; NULL: there is none, or an exception is set. */
+static struct py_pool *find_known(CUmemoryPool handle)
 {
 	PyObject *key = PyLong_FromVoidPtr(handle);
 	PyObject *reference = key && known ? PyDict_GetItemWithError(known, key) : NULL;
 	PyObject *found = reference ? PyWeakref_GetObject(reference) : NULL;
 
 	Py_XDECREF(key);
-	if (PyErr_Occurred())
+	if (!found || found == Py_None)
 		return NULL;
-	if (!found || found == Py_None) {
-		struct py_pool *made = pool_new(handle, device); /* another library's */
-		if (made && remember(made))
-			Py_CLEAR(made);
-		return made;
-	}
 	Py_INCREF(found);
 	return (struct py_pool *)found;
+}
+
+struct py_pool *py_pool_of_handle(CUmemoryPool handle, int device)
+{
+	struct py_pool *found = find_known(handle);
+
+	if (found || PyErr_Occurred())
+		return found;
+	found = pool_new(handle, device); /* another library's */
+	if (found)
+		found->imported = py_import_knows(handle); /* or closed here */
+	if (found && remember(found))
+		Py_CLEAR(found);
+	return found;
 }
 
 /* ---- Making one ---- */
@@ -351,7 +360,14 @@ static PyObject *pool_import(PyObject *Py_UNUSED(type), PyObject *arguments)
 	import = py_import_new(descriptor, &handle);
 	if (!import)
 		return NULL;
-	self = pool_new(handle, device);
+	self = find_known(handle);
+	if (self && self->import && !self->closed) { /* it has counted this import */
+		py_import_end(&import);
+		return (PyObject *)self;
+	}
+	Py_CLEAR(self);
+	if (!PyErr_Occurred())
+		self = pool_new(handle, device);
 	if (!self) {
 		py_import_end(&import);
 		return NULL;

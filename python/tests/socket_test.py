@@ -459,16 +459,30 @@ def test_a_pool_under_anothers_number(pool):
 def test_a_pool_imported_again_while_its_blocks_are_there(pool):
     """CUDA counts imports, and destroys none of them beside a block: the last Pool object ends them all."""
     block, exported = cenote.share(b"here", pool).block, pool._export()
-    first, second = (_cenote.Pool._import(exported.fileno(), block.device, False) for _ in range(2))
-    assert first.handle == second.handle
-    imported = _share.rebuild(record_of(block), exported, tells=False)
+    imported = [_share.rebuild(record_of(block), exported, tells=False) for _ in range(2)]
+    first, *others = (each.pool for each in imported)
+    assert others == [first] and others[0] is first and first.imported
+    first.close()
+    imported.append(_share.rebuild(record_of(block), exported, tells=False))
     exported.close()
-    del first
-    second.close()
+    assert imported[2].pool is not first and imported[2].pool.handle == first.handle
+    del first, others
     _share.imports.handles.clear()
-    assert imported.tobytes() == b"here" and len(pool.importers()) == 1
+    assert [each.tobytes() for each in imported] == [b"here"] * 3 and len(pool.importers()) == 1
     del imported
     wait_back(pool)
+
+
+def test_what_comes_again_is_still_known_as_imported(pair, pool):
+    """By its address, too: it is another process's memory, which only that process can send."""
+    one, two = pair
+    received = []
+    for _ in range(3):
+        cenote.send(one, pool.allocate(8))
+        received.append(cenote.recv(two))
+        assert _cenote.Block.from_dlpack(received[0].view()).imported
+    pools = {id(each.pool) for each in received}
+    assert len(pools) == 1
 
 
 def number_of(block):
