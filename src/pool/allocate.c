@@ -120,8 +120,8 @@ static inline struct cn_block *rule_1_own(struct cn_pool *pool, struct cn_pool_c
 
 /*
  * Has the pool half as much again as what is counted as used, and may it have twice as much as it has? What blocks are
- * too large is counted nowhere, and missing once the pool is full: at most a twelfth of what it has where the device has
- * no more, and a twenty-fourth where its limit is near.
+ * too large is counted nowhere, and missing once the pool is full: at most a twelfth of what it has where the device
+ * has no more, and a twenty-fourth where its limit is near.
  */
 static inline bool has_room(const struct cn_pool *pool)
 {

@@ -548,7 +548,7 @@ static bool is_in_hand(const struct cn_pool *pool)
 	       !(pool->end_ticket && pool->end_ticket > cn_grace_passed());
 }
 
-/* Has a queue freed blocks there? In a pool of which there are no caches any more, which will have gone at once: yes. */
+/* Has a queue freed blocks there? In a pool that has no caches any more, and will have gone at once: yes. */
 static bool was_used_by(const struct cn_pool *pool, const struct cn_queue *queue)
 {
 	return cn_pool_cache_of(pool, queue) || !atomic_load(&pool->caches);

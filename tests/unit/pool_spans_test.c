@@ -110,7 +110,7 @@ TEST(a_stream_with_spans_takes_what_is_nearly_the_size)
 	end_pool();
 }
 
-/* Goal: what blocks are too large is not missing when the pool is full: where a limit is near, each has its own size. */
+/* Goal: what blocks are too large is not missing when a pool is full: near its limit, each has its own size. */
 TEST(a_full_pool_has_only_blocks_of_their_size)
 {
 	enum { LIMIT = 2 * CHUNK_BYTES, FREED = 1150, WANTED = LIMIT / (32 << 10) };
