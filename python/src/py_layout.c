@@ -172,7 +172,7 @@ static int read_shape(PyObject *object, struct py_layout *layout, Py_ssize_t roo
 		return -1;
 	for (int i = 0; i < layout->dimension_count; i++)
 		if (layout->shape[i] == 0)
-			items = PY_SSIZE_T_MAX; /* of nothing, any number fits */
+			items = PY_SSIZE_T_MAX / py_layout_item_bytes(layout); /* nothing fits; strides are numbers */
 
 	fits = items > 0 || layout->dimension_count > 0; /* without dimensions there is one item */
 	for (int i = 0; fits && i < layout->dimension_count; i++) {

@@ -688,7 +688,8 @@ static PyMemberDef pool_members[] = {
 static PyType_Slot pool_slots[] = {
 	{Py_tp_doc,
 	 (void *)"Pool(device=0, shareable=True, max_size=0, *, location=None, release_threshold=None)\n--\n\n"
-		 "Stream-ordered memory of a device. location: None (the device), 'host', or ('numa', node)."},
+		 "Stream-ordered memory of a device. location: None (the device), 'host', or ('numa', node). CUDA "
+		 "shares no pool of 'host': it wants shareable=False."},
 	{Py_tp_new, pool_make},
 	{Py_tp_dealloc, pool_free},
 	{Py_tp_repr, pool_repr},

@@ -81,7 +81,8 @@ def test_shapes(pool):
     assert block.view([2, 5], "int64").offset == 0 and block.view(1, offset=3).offset == 3
     assert block.view(1, offset=3).ptr == block.ptr + 3
     assert "(2, 5) of int64" in repr(block.view([2, 5], "int64"))
-    for shape, dtype in ((101, "uint8"), ((10, 11), "uint8"), (-1, "uint8"), ((2**62, 2**62), "uint8"), (13, "int64")):
+    for shape, dtype in ((101, "uint8"), ((10, 11), "uint8"), (-1, "uint8"), ((2**62, 2**62), "uint8"), (13, "int64"),
+                         ((2**62, 0), "float32"), ((2**32, 0, 2**32), "uint8")):
         with pytest.raises(ValueError, match="fit"):
             block.view(shape, dtype)
     assert block.view((), "int64", 92).offset == 92
