@@ -30,13 +30,20 @@ struct py_kept {
 	PyObject *weak_references;
 };
 
-static bool check(const struct py_kept *self)
+static bool check_open(const struct py_kept *self)
 {
 	if (self->released)
 		PyErr_SetString(PyExc_ValueError, "the object has been released");
-	else if (self->busy)
+	return !self->released;
+}
+
+static bool check(const struct py_kept *self)
+{
+	if (!check_open(self))
+		return false;
+	if (self->busy)
 		PyErr_SetString(PyExc_ValueError, "the object is being committed");
-	return !self->released && !self->busy;
+	return !self->busy;
 }
 
 /* ---- Making one ---- */
@@ -339,20 +346,22 @@ static PyObject *method_commit(PyObject *object, PyObject *Py_UNUSED(unused))
 	return py_none_or_raise(result);
 }
 
+/* Another thread may commit or release it meanwhile: the library lets one of them wait. */
 static PyObject *method_look(PyObject *object, PyObject *Py_UNUSED(unused))
 {
 	struct py_kept *self = (struct py_kept *)object;
 	cenote_kept_object facts;
 	CUresult result;
 
-	if (!check(self))
+	if (!check_open(self))
 		return NULL;
-	self->busy = true; /* no other thread releases it meanwhile */
 	Py_BEGIN_ALLOW_THREADS
 	result = py_cu.cenote_kept_look(self->handle, &facts, sizeof facts);
 	Py_END_ALLOW_THREADS
-	self->busy = false;
-	return result ? py_raise(result) : py_kept_info(&facts, NULL);
+	if (result)
+		return check_open(self) ? py_raise(result) : NULL;
+	facts.name = PyUnicode_AsUTF8AndSize(self->name, NULL); /* the library's goes with a release */
+	return facts.name ? py_kept_info(&facts, NULL) : NULL;
 }
 
 static PyObject *kept_enter(PyObject *self, PyObject *Py_UNUSED(unused))
@@ -373,8 +382,8 @@ static PyObject *kept_exit(PyObject *object, PyObject *arguments)
 		Py_RETURN_NONE;
 	if (kind == Py_None && self->writing) {
 		done = method_commit(object, NULL);
-		if (!done && PyErr_ExceptionMatches(PyExc_BufferError))
-			return NULL; /* nothing was done: the program can */
+		if (!done && (PyErr_ExceptionMatches(PyExc_BufferError) || self->busy))
+			return NULL; /* nothing was done: the program can, or another thread does */
 		if (!done) {
 			PyObject *type, *value, *traceback;
 			PyErr_Fetch(&type, &value, &traceback);
@@ -385,7 +394,7 @@ static PyObject *kept_exit(PyObject *object, PyObject *arguments)
 		Py_DECREF(done);
 	}
 	done = method_release(object, NULL);
-	if (done || kind == Py_None || !PyErr_ExceptionMatches(PyExc_BufferError))
+	if (done || kind == Py_None || !(PyErr_ExceptionMatches(PyExc_BufferError) || self->busy))
 		return done;
 	PyErr_Clear(); /* the exception that came is the one to see; the object goes with the last that uses it */
 	Py_RETURN_NONE;

@@ -10,7 +10,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 import weakref
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import cenote
@@ -158,6 +161,72 @@ def test_a_part_that_goes_away_is_not_found_again():
         del part
         assert reference() is None and found[0] is made["part"] and found[0].tobytes()[:10] == b"still here"
         found.clear()
+
+
+@contextmanager
+def asking(function):
+    """
+    While this goes on, another thread is in this function, waiting for cenoted's answer. Gives a list for what comes
+    of it.
+    """
+    def call():
+        try:
+            got.append(function())
+        except Exception as error:  # pylint: disable=broad-except
+            got.append(error)
+
+    got, thread, path = [], threading.Thread(target=call), os.environ["CENOTE_KEPT_SOCKET"]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(path + ".silent")
+        listener.listen()
+        os.environ["CENOTE_KEPT_SOCKET"] = path + ".silent"
+        try:
+            thread.start()
+            with listener.accept()[0] as question:
+                assert question.recv(1)
+                os.environ["CENOTE_KEPT_SOCKET"] = path
+                yield got
+        finally:  # it asks again, cenoted
+            os.environ["CENOTE_KEPT_SOCKET"] = path
+            os.unlink(path + ".silent")
+            thread.join()
+
+
+def test_a_look_of_another_thread_disturbs_nothing():
+    with kept.create("a", 8) as made:
+        with asking(made.look) as got:
+            made[0].copy_from(b"12345678")
+        assert got[0].state == "writing" and got[0].name == "a"
+    with kept.open("a") as model:
+        assert model[0].tobytes() == b"12345678"
+
+
+def test_a_look_while_another_thread_releases():
+    made = kept.create("a", 8)
+    with asking(made.look) as got:
+        release = threading.Thread(target=made.release)
+        release.start()
+        while not made.released and release.is_alive():
+            time.sleep(0)
+    release.join()
+    assert got[0].name == "a"
+    assert kept.list("a") == []
+
+
+def test_the_end_of_with_while_another_thread_commits():
+    """What was written is not lost; and an exception that came is the one to see."""
+    for error in (ValueError, ZeroDivisionError):
+        with ExitStack() as stack:
+            with pytest.raises(error), kept.create("a", 8) as made:
+                made[0].copy_from(b"12345678")
+                got = stack.enter_context(asking(made.commit))
+                if error is ZeroDivisionError:
+                    1 / 0  # pylint: disable=pointless-statement
+            assert not made.released
+        assert got == [None] and not made.writing
+        made.release()
+        with kept.open("a") as model:
+            assert model[0].tobytes() == b"12345678"
 
 
 def test_an_object_that_goes_away_is_released():
