@@ -95,17 +95,21 @@ def _dump(pickler, thing):
 def _dumps(cls, thing, protocol=None):
     """ForkingPickler.dumps()"""
     making = _making
+    outer, making.latest = making.latest, False
     try:
         data = _plain_dumps(cls, thing, protocol)
-        if making.latest:
-            made, key, unwritten = making.made, id(data.obj), making.latest[1]
+        latest = making.latest
+        if latest:
+            made, key, unwritten = making.made, id(data.obj), latest[1]
             made[key] = unwritten, weakref.ref(data, partial(_drop, made, key, unwritten))
-            making.latest = False
         return data
     except BaseException:
-        if making.latest:
-            _share.keeper.let_go(making.latest[1])
+        latest = making.latest
+        if latest:
+            _share.keeper.let_go(latest[0])
         raise
+    finally:
+        making.latest = outer
 
 
 def _drop(made, key, unwritten, _):
@@ -125,9 +129,12 @@ def _was_refused(error):
 
 def _send_bytes(connection, data):
     """Connection._send_bytes()"""
-    latest, made = _making.latest, _making.made
-    _making.latest = False
-    unwritten = made[id(data.obj)][0] if made and id(data.obj) in made else latest[1] if latest else None
+    found, unwritten = _making.made.get(id(data.obj)), None
+    if found:
+        unwritten = found[0]
+    elif type(data.obj) is bytes:  # which dumps() does not make
+        latest, _making.latest = _making.latest, False
+        unwritten = latest[1] if latest else None
     try:
         done = _plain_send_bytes(connection, data)
         _cenote.keep_written(unwritten, connection, len(data))

@@ -3,14 +3,20 @@
 
 import ctypes
 import gc
+import io
 import multiprocessing
 import multiprocessing.connection
 import os
 import signal
 import socket
 import struct
+import sys
 import threading
 import time
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
+from types import SimpleNamespace
 
 import cenote
 import numpy
@@ -513,6 +519,87 @@ def test_a_handler_sends_before_a_message_is_written(pipe, pool, monkeypatch):
     other.recv_bytes()
     look(_keeper.UNTOLD_LOOKS + 10)
     assert cenote.in_flight() == []
+
+
+TORCH_SEND = """
+def send(self, thing):
+    buffer = io.BytesIO()
+    ForkingPickler(buffer, -1).dump(thing)
+    self.conn.send_bytes(buffer.getvalue())
+"""
+
+
+def send_as_torch(conn, thing):
+    """What PyTorch's queue does, which has no dumps()."""
+    variables = {"__name__": "torch.multiprocessing.queue", "io": io, "ForkingPickler": ForkingPickler}
+    exec(TORCH_SEND, variables)  # pylint: disable=exec-used
+    variables["send"](SimpleNamespace(conn=conn), thing)
+
+
+@contextmanager
+def coming_in(function, turn):
+    """Call a function before the instruction of this number in _pickling.py. Gives a list: it was called."""
+    def trace(frame, event, _):
+        nonlocal count
+        if frame.f_code.co_filename != _pickling.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            count += 1
+            if count == turn:
+                called.append(function())
+        return trace
+
+    called, count, before = [], 0, sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 wants it to be said before
+    sys.settrace(trace)
+    try:
+        yield called
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("send", [Connection.send, send_as_torch])
+@pytest.mark.parametrize("sends_block", [True, False])
+def test_a_handler_sends_anywhere_in_a_send(pipe, pool, send, sends_block):
+    """Between any two instructions. Each message keeps its own, until it was read and nobody said a word of it."""
+    one, other = pipe
+    reader, writer = SPAWN.Pipe()
+    one.send(pool)
+    other.recv()
+    turn, is_over = 0, False
+    with reader, writer:
+        while not is_over:
+            turn += 1
+            with coming_in(lambda: writer.send(pool.allocate(16) if sends_block else "no block"), turn) as called:
+                send(one, pool.allocate(8))
+            is_over = not called
+            assert [each.nbytes for each in cenote.in_flight()].count(8) == 1, turn
+            other.recv_bytes()
+            if called:
+                reader.recv_bytes()
+            for _ in range(3):
+                _cenote.keep_look(1)
+            assert cenote.in_flight() == [], turn
+            assert not _pickling._making.latest and not _pickling._making.made, turn
+    assert turn > 50
+
+
+def test_a_pickle_that_is_interrupted_when_it_is_made_keeps_nothing(pool, monkeypatch):
+    """Its bytes are nobody's."""
+    plain = _pickling._plain_dumps
+
+    def dumps(*arguments):
+        plain(*arguments)
+        raise Interrupted
+
+    monkeypatch.setattr(_pickling, "_plain_dumps", dumps)
+    one, other = SPAWN.Pipe()
+    with one, other:
+        for make in (one.send, ForkingPickler.dumps):
+            with pytest.raises(Interrupted):
+                make(pool.allocate(8))
+            assert cenote.in_flight() == []
 
 
 def test_giving_up_reads_each_byte_once(pool, monkeypatch):
