@@ -44,7 +44,7 @@ from ._cenote import tell_flush
 LINGER_SECONDS = 5.0
 LOOK_SECONDS = 1.0      # how often what has not arrived is looked after
 UNTOLD_LOOKS = 600
-ANSWER_SECONDS = 5.0
+ANSWER_SECONDS = 30.0   # a call of the sender's may hold the GIL, in which its keeper answers
 ASK_POOL, HAVE = b"P", b"H"
 ID_BYTES = 16
 MESSAGE_BYTES_MAX = 4096
@@ -112,7 +112,7 @@ def connect(port):
         return sock
     except BlockingIOError:
         sock.close()
-        raise TimeoutError("the process that sent this does not answer") from None
+        raise TimeoutError from None
     except (FileNotFoundError, ConnectionRefusedError):
         sock.close()
         raise ConnectionError("the process that sent this has ended, or its runtime directory is another one") from None
@@ -121,6 +121,19 @@ def connect(port):
         raise
     finally:
         os.close(folder)
+
+
+def ask(port, question):
+    """
+    What another process answers at its port, a message and a list of Descriptors, over a connection for this question
+    alone: an answer that comes too late is not taken for the next one's.
+    """
+    try:
+        with connect(port) as peer:
+            peer.send(question)
+            return receive(peer, MESSAGE_BYTES_MAX, 1)[:2]
+    except TimeoutError:
+        raise TimeoutError(f"the process that sent this has not answered for {ANSWER_SECONDS:g} seconds") from None
 
 
 def _sweep_unfinished(folder, name):

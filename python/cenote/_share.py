@@ -150,10 +150,7 @@ class _Imports:
         if record.port == keeper.port:
             descriptor = exports.descriptor_of(record.pool)
         else:
-            # A connection for this question alone: an answer that comes too late is not taken for the next one's.
-            with _keeper.connect(record.port) as peer:
-                peer.send(_keeper.ASK_POOL + record.pool)
-                message, descriptors, _ = _keeper.receive(peer, _keeper.MESSAGE_BYTES_MAX, 1)
+            message, descriptors = _keeper.ask(record.port, _keeper.ASK_POOL + record.pool)
             if message[:1] == b"E":
                 raise ConnectionError(message[1:].decode(errors="replace"))
             descriptor = descriptors[0] if descriptors else None

@@ -606,7 +606,7 @@ def test_an_answer_that_comes_too_late(monkeypatch, tmp_path):
         thread, got = port.ask()
         late = port.hear()
         thread.join(PATIENCE_S)
-        assert isinstance(got[0], TimeoutError), got
+        assert isinstance(got[0], TimeoutError) and "has not answered for 0.1 seconds" in str(got[0]), got
         monkeypatch.setattr(_keeper, "ANSWER_SECONDS", PATIENCE_S)
         with contextlib.suppress(OSError):
             socket.send_fds(late, [b"P"], files[:1])
@@ -629,15 +629,29 @@ def test_a_process_that_hangs_holds_up_no_other():
         assert isinstance(got[0], ConnectionError), got
 
 
+def fill_queue(port, others):
+    """Connect to a port until it takes no more."""
+    port.listener.listen(1)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            other = others.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            other.setblocking(False)
+            other.connect(port.path)
+
+
+def test_a_process_that_accepts_nobody(monkeypatch):
+    monkeypatch.setattr(_keeper, "ANSWER_SECONDS", 0.1)
+    with Port() as port, contextlib.ExitStack() as others:
+        fill_queue(port, others)
+        thread, got = port.ask()
+        thread.join(PATIENCE_S)
+        assert isinstance(got[0], TimeoutError) and "has not answered for 0.1 seconds" in str(got[0]), got
+
+
 def test_many_that_ask_at_the_same_time():
     """One that finds the port's queue full waits for its turn."""
     with Port() as port, contextlib.ExitStack() as others:
-        port.listener.listen(1)
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                other = others.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-                other.setblocking(False)
-                other.connect(port.path)
+        fill_queue(port, others)
         count = len(os.listdir("/proc/self/fd"))
         thread, got = port.ask()
         while len(os.listdir("/proc/self/fd")) < count + 2 and thread.is_alive():  # until it has a folder and a socket
