@@ -405,23 +405,29 @@ class Keeper:
                 return
             except OSError:
                 message = b""
-            self._answer(client, message)
-            if client.fileno() < 0:
+            if not self._answer(client, message):
+                self._hang_up(client)
                 return
 
     def _answer(self, client, message):
+        """False: it is the end, or nonsense."""
         kind, rest = message[:1], message[1:]
         if kind == HAVE and rest and len(rest) % 8 == 0:
             _cenote.keep_let_go(rest)
         elif kind == ASK_POOL and len(rest) == ID_BYTES:
             self._send_pool(client, rest)
         else:
-            self._hang_up(client)
+            return False
+        return True
 
     def _hang_up(self, client):
+        """What it has said so far counts: it does not say it again."""
         self._machine.epoll.unregister(client)
         del self._clients[client.fileno()]
-        client.close()
+        with client, suppress(OSError):
+            client.shutdown(socket.SHUT_RD)  # the rest has an end then, and what comes later is refused
+            while self._answer(client, client.recv(MESSAGE_BYTES_MAX)):
+                pass
 
     def _send_pool(self, client, number):
         descriptor = None

@@ -10,6 +10,7 @@ import os
 import resource
 import select
 import socket
+import struct
 import subprocess
 import sys
 import termios
@@ -686,6 +687,28 @@ def test_clients_have_a_bound(pool, monkeypatch):
         first.send(b"P" + bytes(16))
         assert first.recv(100) == b"P"
         come()
+
+
+def test_what_a_client_said_counts_when_it_is_one_too_many(pool, monkeypatch):
+    """The keeper accepts another one before it reads it."""
+    monkeypatch.setattr(_keeper, "CLIENTS_MAX", 1)
+    keeper = _keeper.Keeper(lambda number: None)
+    block, token = pool.allocate(8), _share.keeper.new_token()
+    _share.keeper.open_port()
+    _share.keeper.keep(_cenote.hold(block), token)
+    with Port() as port, select.epoll() as epoll:
+        keeper._machine, keeper._listener = SimpleNamespace(epoll=epoll), port.listener
+        with _keeper.connect(port.number) as first, _keeper.connect(port.number):
+            keeper._accept()
+            first.send(_keeper.ASK_POOL + bytes(16))
+            first.send(_keeper.HAVE + struct.pack("<2Q", 0, token))
+            keeper._accept()
+            assert cenote.in_flight() == []
+            assert first.recv(100) == _keeper.ASK_POOL and first.recv(100) == b""
+            with pytest.raises(BrokenPipeError):
+                first.send(_keeper.HAVE + struct.pack("<Q", 0))
+            [second] = keeper._clients.values()
+            second.close()
 
 
 def test_what_a_killed_process_left_unfinished_is_swept(tmp_path):
