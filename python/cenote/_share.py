@@ -376,8 +376,6 @@ def share(array: Any, pool: Pool | None = None, stream: StreamLike = None) -> Vi
     shape, dtype = _describe_array(array)
     size = int(re.sub(r"\D", "", dtype) or 8) // 8
     block = pool.allocate(math.prod(shape) * size, stream)
-    if isinstance(array, View):  # its bytes, because not every type has a buffer
-        array = array.block.view(array.nbytes, "uint8", array.offset)
     if block.nbytes:
         block.copy_from(array)
     return block.view(shape, dtype)

@@ -23,8 +23,8 @@ from contextlib import suppress
 from operator import index
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, Self, SupportsIndex
 
-from ._cenote import Kept, KeptEvent, KeptHolder, KeptInfo, kept_create, kept_list, kept_next, kept_open, kept_retire, \
-    kept_watch
+from ._cenote import Kept, KeptEvent, KeptHolder, KeptInfo, View, kept_create, kept_list, kept_next, kept_open, \
+    kept_retire, kept_watch
 from ._share import device_source
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ def create(name: str, parts: Mapping[str, SupportsIndex] | Iterable[SupportsInde
 
 def _size_of(source):
     """How many bytes put() copies."""
+    if isinstance(source, View):  # not every element type has a buffer
+        return source.nbytes
     if hasattr(source, "__cuda_array_interface__"):
         return device_source(source)[1]
     with memoryview(source) as view:

@@ -292,22 +292,42 @@ static int copy_in_from_device(struct py_block *self, PyObject *source)
 	return result;
 }
 
-static PyObject *method_copy_from(PyObject *object, PyObject *source)
+/* A View's memory as bytes, because not every element type has a buffer; a new reference. */
+static PyObject *bytes_of_view(PyObject *view)
 {
-	struct py_block *self = (struct py_block *)object;
+	struct py_layout layout;
+
+	py_layout_of(view, &layout);
+	return PyObject_CallMethod((PyObject *)layout.block, "view", "nsK", py_layout_bytes(&layout),
+				   py_bytes_kind->name, (unsigned long long)(layout.ptr - layout.block->ptr));
+}
+
+/* From memory that has a buffer or is on a GPU. */
+static int copy_in_from(struct py_block *self, PyObject *source)
+{
 	Py_buffer buffer;
 	int result;
 
+	if (!PyObject_CheckBuffer(source) || PyObject_HasAttrString(source, "__cuda_array_interface__"))
+		return copy_in_from_device(self, source);
+	if (PyObject_GetBuffer(source, &buffer, PyBUF_C_CONTIGUOUS))
+		return -1;
+	result = copy_in(self, buffer.buf, (size_t)buffer.len);
+	PyBuffer_Release(&buffer);
+	return result;
+}
+
+static PyObject *method_copy_from(PyObject *object, PyObject *source)
+{
+	struct py_block *self = (struct py_block *)object;
+	int result = -1;
+
 	if (!py_block_check(self))
 		return NULL;
-	if (!PyObject_CheckBuffer(source) || PyObject_HasAttrString(source, "__cuda_array_interface__"))
-		result = copy_in_from_device(self, source);
-	else {
-		if (PyObject_GetBuffer(source, &buffer, PyBUF_C_CONTIGUOUS))
-			return NULL;
-		result = copy_in(self, buffer.buf, (size_t)buffer.len);
-		PyBuffer_Release(&buffer);
-	}
+	source = PyObject_TypeCheck(source, py_view_type) ? bytes_of_view(source) : (Py_INCREF(source), source);
+	if (source)
+		result = copy_in_from(self, source);
+	Py_XDECREF(source);
 	if (result)
 		return NULL;
 	Py_RETURN_NONE;

@@ -269,13 +269,13 @@ def test_changeable_memory_has_one_writer():
 def test_what_can_be_put(pool):
     block = pool.allocate(6)
     block.copy_from(b"memory")
-    sources = {"block": block, "view": block.view(3, "uint16"), "array": numpy.arange(3.0), "bytes": b"x"}
+    sources = {"block": block, "view": block.view(2, "bfloat16", 2), "array": numpy.arange(3.0), "bytes": b"x"}
     kept.put("a", sources, cache=True, mode=0o640)
     with kept.open("a") as model:
-        assert [part.tobytes() for part in model.parts] == [b"memory", b"memory", numpy.arange(3.0).tobytes(), b"x"]
+        assert [part.tobytes() for part in model.parts] == [b"memory", b"mory", numpy.arange(3.0).tobytes(), b"x"]
     info = kept.list("a")[0]
     assert info.cache and not info.changeable and info.mode == 0o640 and info.part_count == 4 and not info.on_gpu
-    assert info.user == os.getuid() and info.nbytes == 6 + 6 + 24 + 1 and info.committed_ns >= info.created_ns > 0
+    assert info.user == os.getuid() and info.nbytes == 6 + 4 + 24 + 1 and info.committed_ns >= info.created_ns > 0
     with pytest.raises(TypeError):
         kept.put("a", 5)
 
