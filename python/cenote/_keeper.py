@@ -68,21 +68,20 @@ def runtime_path():
 
 
 def runtime_directory():
-    """A descriptor of the runtime directory, which is made if it is missing."""
+    """A Descriptor of the runtime directory, which is made if it is missing."""
     user, path = os.getuid(), runtime_path()
     with suppress(FileExistsError):
         os.mkdir(path, 0o700)
-    folder = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    found = os.fstat(folder)
+    folder = _cenote.open_folder(path)
+    found = os.fstat(folder.fileno())
     if found.st_uid != user or found.st_mode & 0o077:
-        os.close(folder)
         raise PermissionError(f"{path} must be this user's, with mode 0700")
     return folder
 
 
 def path_in(folder, name):
     """A path that is short enough for a socket's address, wherever the folder is."""
-    return f"/proc/self/fd/{folder}/{name}"
+    return f"/proc/self/fd/{folder.fileno()}/{name}"
 
 
 def receive(sock, length, descriptors_max):
@@ -120,7 +119,7 @@ def connect(port):
         sock.close()
         raise
     finally:
-        os.close(folder)
+        folder.close()
 
 
 def ask(port, question):
@@ -139,14 +138,14 @@ def ask(port, question):
 def _sweep_unfinished(folder, name):
     """Remove a socket that has not got its name, if that is long ago."""
     with suppress(OSError):
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        found = os.stat(name, dir_fd=folder.fileno(), follow_symlinks=False)
         if stat.S_ISSOCK(found.st_mode) and time.time() - found.st_mtime > UNFINISHED_SECONDS:
-            os.unlink(name, dir_fd=folder)
+            os.unlink(name, dir_fd=folder.fileno())
 
 
 def sweep(folder):
     """Remove the names of ended processes."""
-    for name in os.listdir(folder):
+    for name in os.listdir(folder.fileno()):
         if name.startswith(UNFINISHED):
             _sweep_unfinished(folder, name)
         if not name.startswith(PREFIX):
@@ -156,7 +155,7 @@ def sweep(folder):
                 probe.connect(path_in(folder, name))
             except ConnectionRefusedError:
                 with suppress(FileNotFoundError):
-                    os.unlink(name, dir_fd=folder)
+                    os.unlink(name, dir_fd=folder.fileno())
             except OSError:
                 pass  # it lives, and is busy; or has just gone
 
@@ -171,40 +170,28 @@ def _is_closed(popen):
 
 
 class _Machine:
-    """What the thread runs with. Its descriptors are closed when neither the thread nor another function has it."""
+    """What the thread runs with. It is closed when neither the thread nor another function has it."""
 
-    def __init__(self, run):
+    def __init__(self):
         self.is_wanted = True
-        self.wake = self.empty = -1  # eventfds: something else is to be waited for; nothing is on its way
         self.epoll = select.epoll()
-        try:
-            self.wake = os.eventfd(0)
-            self.empty = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-            self.epoll.register(self.wake, select.EPOLLIN)
-            threading.Thread(target=run, args=(self,), name="cenote-keeper", daemon=True).start()
-        except BaseException:  # the thread may run
-            self.end()
-            raise
+        self.wake = _cenote.open_eventfd(0)   # something else is to be waited for
+        self.empty = _cenote.open_eventfd(1)  # nothing is on its way
+        self.epoll.register(self.wake, select.EPOLLIN)
 
-    def close(self):
-        """Its descriptors; at once in a forked child."""
-        self.epoll.close()
-        descriptors, self.wake, self.empty = (self.wake, self.empty), -1, -1
-        for descriptor in descriptors:
-            with suppress(OSError):
-                if descriptor >= 0:
-                    os.close(descriptor)
+    def start(self, run):
+        """The thread."""
+        threading.Thread(target=run, args=(self,), name="cenote-keeper", daemon=True).start()
 
     def end(self):
-        """Let the thread end."""
+        """Let the thread end, if there is one."""
         self.is_wanted = False
-        with suppress(OSError):
-            if self.wake >= 0:
-                os.eventfd_write(self.wake, 1)
+        os.eventfd_write(self.wake.fileno(), 1)
 
-    def __del__(self):
-        with suppress(Exception):
-            self.close()
+    def close(self):
+        """At once, in a forked child."""
+        for each in (self.epoll, self.wake, self.empty):
+            each.close()
 
 
 class Keeper:
@@ -279,12 +266,12 @@ class Keeper:
             return
         self.wait_empty(LINGER_SECONDS)
         self._stopping = True
-        os.eventfd_write(self._machine.wake, 1)
+        os.eventfd_write(self._machine.wake.fileno(), 1)
         if self._listener is not None:
             with suppress(OSError):
                 folder = runtime_directory()
-                os.unlink(PREFIX + self.port.hex(), dir_fd=folder)
-                os.close(folder)
+                os.unlink(PREFIX + self.port.hex(), dir_fd=folder.fileno())
+                folder.close()
 
     # ---- Beginning ----
 
@@ -296,33 +283,41 @@ class Keeper:
 
     def _begin(self):
         """The thread. Another one, or a finaliser in this one, may do the same: the first machine counts."""
-        made = _Machine(self._run)
-        machine = self._first.setdefault("machine", made)
-        if machine is not made:
-            made.end()
-        _cenote.keep_begin(machine.epoll.fileno(), machine.wake, machine.empty)
+        made = _Machine()
+        try:
+            made.start(self._run)
+            self._first.setdefault("machine", made)
+        finally:
+            machine = self._first.get("machine")
+            if machine is not made:  # or an exception came
+                made.end()
+        _cenote.keep_begin(machine.epoll.fileno(), machine.wake.fileno(), machine.empty.fileno())
         self._machine = machine
 
     def _listen(self):
-        """The port. The name appears when it can be connected to: a sweep takes any other for a dead one's."""
+        """
+        The port. The name appears when it can be connected to: a sweep takes any other for a dead one's. Nothing is
+        left of it if it does not become the first, because another one is, or an exception comes.
+        """
         port = os.urandom(ID_BYTES)
         folder = runtime_directory()
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        names = UNFINISHED + port.hex(), PREFIX + port.hex()
         try:
             sweep(folder)
-            listener.bind(path_in(folder, UNFINISHED + port.hex()))
+            listener.bind(path_in(folder, names[0]))
             listener.listen(128)
             listener.setblocking(False)
-            os.rename(UNFINISHED + port.hex(), PREFIX + port.hex(), src_dir_fd=folder, dst_dir_fd=folder)
-            first = self._first.setdefault("port", (listener, port))
-            if first[0] is not listener:
-                os.unlink(PREFIX + port.hex(), dir_fd=folder)
-                listener.close()
-        except BaseException:
-            listener.close()
-            raise
+            os.rename(*names, src_dir_fd=folder.fileno(), dst_dir_fd=folder.fileno())
+            self._first.setdefault("port", (listener, port))
         finally:
-            os.close(folder)
+            first = self._first.get("port")
+            if first is None or first[0] is not listener:
+                listener.close()
+                for name in names:
+                    with suppress(FileNotFoundError):
+                        os.unlink(name, dir_fd=folder.fileno())
+            folder.close()
         listener, self.port = first
         with suppress(FileExistsError):
             self._machine.epoll.register(listener, select.EPOLLIN)
@@ -369,7 +364,7 @@ class Keeper:
             self._starting.pop(token, None)
 
     def _handle(self, machine, descriptor, events):
-        if descriptor == machine.wake:
+        if descriptor == machine.wake.fileno():
             os.eventfd_read(descriptor)
         elif self._listener is not None and descriptor == self._listener.fileno():
             self._accept()

@@ -389,6 +389,8 @@ PyObject *py_keep_reset(PyObject *module, PyObject *unused);
 
 /* A Descriptor; takes the number over. NULL with an exception set: it is closed. */
 PyObject *py_descriptor_new(int number);
+PyObject *py_open_folder(PyObject *module, PyObject *path);
+PyObject *py_open_eventfd(PyObject *module, PyObject *count);
 /* receive(descriptor, bytes_max, descriptors_max): what one recvmsg() gets. */
 PyObject *py_receive(PyObject *module, PyObject *arguments);
 /* socket_of(descriptor): a socket object of a copy of the program's descriptor. */

@@ -89,6 +89,8 @@ static PyMethodDef methods[] = {
 	{"keep_list", py_keep_list, METH_NOARGS, "keep_list(): all that is kept."},
 	{"keep_reset", py_keep_reset, METH_NOARGS,
 	 "keep_reset(): in a forked child, nothing is on its way, and no descriptor is needed."},
+	{"open_folder", py_open_folder, METH_O, "open_folder(path) -> Descriptor; not of a symbolic link."},
+	{"open_eventfd", py_open_eventfd, METH_O, "open_eventfd(count) -> Descriptor, which does not wait."},
 	{"receive", py_receive, METH_VARARGS,
 	 "receive(descriptor, bytes_max, descriptors_max): one message: (bytes, [Descriptor, ...], flags)."},
 	{"socket_of", py_socket_of, METH_O,

@@ -290,10 +290,11 @@ def test_the_programs_own_hook_may_fail(pool, monkeypatch):
 
 NO_START = """
 import cenote, multiprocessing, os, threading
+from cenote import _cenote
 pool = cenote.Pool()
 one, other = multiprocessing.Pipe()
 before = len(os.listdir("/proc/self/fd"))
-start, eventfd = threading.Thread.start, os.eventfd
+start, eventfd = threading.Thread.start, _cenote.open_eventfd
 
 def fail(*_):
     raise RuntimeError("not now")
@@ -302,12 +303,12 @@ for name in ("thread", "eventfd"):
     if name == "thread":
         threading.Thread.start = fail
     else:
-        os.eventfd = fail
+        _cenote.open_eventfd = fail
     try:
         one.send(pool)
     except RuntimeError as error:
         print(name, error)
-    threading.Thread.start, os.eventfd = start, eventfd
+    threading.Thread.start, _cenote.open_eventfd = start, eventfd
 print(len(os.listdir("/proc/self/fd")) - before)
 one.send(pool)
 assert other.recv() is pool
@@ -319,3 +320,63 @@ def test_a_keeper_that_cannot_begin_begins_later():
     done = subprocess.run([sys.executable, "-c", NO_START], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "thread not now\neventfd not now\n0\nTrue\n"
+
+
+INTERRUPTED = """
+import dis, functools, itertools, os, sys, threading
+from cenote import _keeper
+
+class Interrupted(Exception):
+    pass
+
+@functools.cache
+def behind_calls(code):
+    return {later.offset for each, later in itertools.pairwise(dis.get_instructions(code))
+            if each.opname.startswith(("CALL", "RESUME"))}
+
+def trace(frame, event, _):
+    global count
+    if frame.f_code.co_filename != _keeper.__file__:
+        return None
+    frame.f_trace_opcodes = True
+    if event == "opcode" and frame.f_lasti in behind_calls(frame.f_code):
+        count += 1
+        if count == turn:
+            raise Interrupted
+    return trace
+
+def what_is_there():
+    names = os.listdir(os.environ["CENOTE_RUNTIME_DIR"])
+    return len(os.listdir("/proc/self/fd")), threading.active_count(), names
+
+sys._getframe().f_trace_opcodes = True  # Python 3.12 wants it to be said before
+turn, is_over, before = 0, False, what_is_there()
+while not is_over:
+    turn, count, keeper = turn + 1, 0, _keeper.Keeper(None)
+    sys.settrace(trace)
+    try:
+        keeper.open_port()
+        is_over = True
+    except Interrupted:
+        pass
+    sys.settrace(None)
+    keeper.open_port()
+    names = os.listdir(os.environ["CENOTE_RUNTIME_DIR"])
+    assert names == [_keeper.PREFIX + keeper.port.hex()], (turn, names)
+    keeper.stop()
+    del keeper
+    for thread in threading.enumerate():
+        if thread.name == "cenote-keeper":
+            thread.join(30)
+    assert what_is_there() == before, (turn, what_is_there(), before)
+print(turn > 50)
+"""
+
+
+def test_a_keeper_that_is_interrupted_anywhere_while_it_begins(tmp_path):
+    """Where Python calls handlers, behind any call: it leaves no descriptor, thread or name, and begins later."""
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    environment = {**os.environ, "CENOTE_RUNTIME_DIR": str(tmp_path / "runtime")}
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], env=environment, capture_output=True, text=True,
+                          check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")

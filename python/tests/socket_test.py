@@ -560,12 +560,11 @@ class Port:
     def __init__(self):
         self.number = os.urandom(_keeper.ID_BYTES)
         folder = _keeper.runtime_directory()
-        self.path = os.path.realpath(f"/proc/self/fd/{folder}") + f"/{_keeper.PREFIX}{self.number.hex()}"
+        self.path = os.path.realpath(_keeper.path_in(folder, "")) + f"/{_keeper.PREFIX}{self.number.hex()}"
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.bind(_keeper.path_in(folder, os.path.basename(self.path)))
         self.listener.listen()
         self.listener.settimeout(PATIENCE_S)
-        os.close(folder)
 
     def __enter__(self):
         return self
@@ -714,7 +713,7 @@ def test_what_a_client_said_counts_when_it_is_one_too_many(pool, monkeypatch):
 def test_what_a_killed_process_left_unfinished_is_swept(tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as old, \
             socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as new:
-        folder = os.open(tmp_path, os.O_RDONLY)
+        folder = _cenote.open_folder(tmp_path)
         for sock, name in ((old, "old"), (new, "new")):
             sock.bind(_keeper.path_in(folder, _keeper.UNFINISHED + name))
         long_ago = time.time() - 2 * _keeper.UNFINISHED_SECONDS
@@ -722,8 +721,7 @@ def test_what_a_killed_process_left_unfinished_is_swept(tmp_path):
         (tmp_path / (_keeper.UNFINISHED + "file")).write_bytes(b"")
         os.utime(tmp_path / (_keeper.UNFINISHED + "file"), (long_ago, long_ago))
         _keeper.sweep(folder)
-        assert sorted(os.listdir(folder)) == [_keeper.UNFINISHED + "file", _keeper.UNFINISHED + "new"]
-        os.close(folder)
+        assert sorted(os.listdir(tmp_path)) == [_keeper.UNFINISHED + "file", _keeper.UNFINISHED + "new"]
 
 
 def test_an_end_that_was_another_descriptors(pool):
