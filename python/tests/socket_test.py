@@ -688,26 +688,72 @@ def test_clients_have_a_bound(pool, monkeypatch):
         come()
 
 
-def test_what_a_client_said_counts_when_it_is_one_too_many(pool, monkeypatch):
+@pytest.fixture
+def accepting():
+    """A Keeper without a thread, and its port."""
+    keeper = _keeper.Keeper(lambda number: None)
+    with Port() as port, select.epoll() as epoll:
+        keeper._machine, keeper._listener = SimpleNamespace(epoll=epoll, close=epoll.close), port.listener
+        yield keeper, port
+        for client in keeper._clients.values():
+            client.close()
+
+
+def test_what_a_client_said_counts_when_it_is_one_too_many(pool, accepting, monkeypatch):
     """The keeper accepts another one before it reads it."""
     monkeypatch.setattr(_keeper, "CLIENTS_MAX", 1)
-    keeper = _keeper.Keeper(lambda number: None)
+    keeper, port = accepting
     block, token = pool.allocate(8), _share.keeper.new_token()
     _share.keeper.open_port()
     _share.keeper.keep(_cenote.hold(block), token)
-    with Port() as port, select.epoll() as epoll:
-        keeper._machine, keeper._listener = SimpleNamespace(epoll=epoll), port.listener
-        with _keeper.connect(port.number) as first, _keeper.connect(port.number):
-            keeper._accept()
-            first.send(_keeper.ASK_POOL + bytes(16))
-            first.send(_keeper.HAVE + struct.pack("<2Q", 0, token))
-            keeper._accept()
-            assert cenote.in_flight() == []
-            assert first.recv(100) == _keeper.ASK_POOL and first.recv(100) == b""
-            with pytest.raises(BrokenPipeError):
-                first.send(_keeper.HAVE + struct.pack("<Q", 0))
-            [second] = keeper._clients.values()
-            second.close()
+    with _keeper.connect(port.number) as first, _keeper.connect(port.number):
+        keeper._accept()
+        first.send(_keeper.ASK_POOL + bytes(16))
+        first.send(_keeper.HAVE + struct.pack("<2Q", 0, token))
+        keeper._accept()
+        assert cenote.in_flight() == [] and len(keeper._clients) == 1
+        assert first.recv(100) == _keeper.ASK_POOL and first.recv(100) == b""
+        with pytest.raises(BrokenPipeError):
+            first.send(_keeper.HAVE + struct.pack("<Q", 0))
+
+
+def test_the_port_serves_its_own_user_alone(accepting, monkeypatch):
+    keeper, port = accepting
+    with _keeper.connect(port.number) as client:
+        monkeypatch.setattr(os, "getuid", lambda user=os.getuid(): user + 1)
+        keeper._accept()
+        assert client.recv(100) == b"" and not keeper._clients
+
+
+def test_a_forked_child_has_no_client(accepting, monkeypatch):
+    """Its parent's clients would not hear of their end, if it held them."""
+    keeper, port = accepting
+    with _keeper.connect(port.number) as client:
+        keeper._accept()
+        monkeypatch.setattr(_cenote, "keep_reset", lambda: None)
+        keeper.reset()
+        assert client.recv(100) == b""
+        assert not keeper._clients and port.listener.fileno() == -1
+
+
+@pytest.mark.parametrize("what", ["readable by others", "another user's", "a link"])
+def test_the_runtime_directory_is_this_users_alone(tmp_path, monkeypatch, what):
+    """Ports of anybody else are not believed; and no descriptor of the directory is left."""
+    path = tmp_path / "runtime"
+    path.mkdir(mode=0o700)
+    monkeypatch.setenv("CENOTE_RUNTIME_DIR", str(path))
+    _keeper.runtime_directory()
+    if what == "readable by others":
+        path.chmod(0o750)
+    elif what == "a link":
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        monkeypatch.setattr(os, "getuid", lambda user=os.getuid(): user + 1)
+    count = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(NotADirectoryError if what == "a link" else PermissionError):
+        _keeper.runtime_directory()
+    assert len(os.listdir("/proc/self/fd")) == count
 
 
 def test_what_a_killed_process_left_unfinished_is_swept(tmp_path):
