@@ -84,11 +84,11 @@ def path_in(folder, name):
     return f"/proc/self/fd/{folder.fileno()}/{name}"
 
 
-def receive(sock, length, descriptors_max):
+def receive(sock, length):
     """Bytes, a list of Descriptors, and flags of a message. What is executed does not inherit the descriptors."""
     while True:
         try:
-            return _cenote.receive(sock.fileno(), length, descriptors_max)
+            return _cenote.receive(sock.fileno(), length, 0)
         except BlockingIOError:  # so it is if the socket has a time limit, which is Python's
             if not sock.gettimeout():
                 raise
@@ -130,7 +130,7 @@ def ask(port, question):
     try:
         with connect(port) as peer:
             peer.send(question)
-            return receive(peer, MESSAGE_BYTES_MAX, 1)[:2]
+            return receive(peer, MESSAGE_BYTES_MAX)[:2]
     except TimeoutError:
         raise TimeoutError(f"the process that sent this has not answered for {ANSWER_SECONDS:g} seconds") from None
 

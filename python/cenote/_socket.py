@@ -5,8 +5,8 @@ send() and recv(): objects over a Unix socket.
 A message is a head, a record, and descriptors: the pool's, and the write end of a pipe that is closed when the
 receiver has the object, or when the message is lost (see _keeper.py). Nothing of it is unpickled: a receiver need not
 trust the sender. The rest of a message that has begun is waited for REST_SECONDS in all, however slowly it comes; and
-a descriptor that may take long to close, as one of a file system that the sender serves may, is closed by a thread of
-its own.
+descriptors that may take long to close are closed by another thread (_closer.py). The system closes none of them, as it
+would if recvmsg() had too little room: all descriptors are taken, and too many are a reason to refuse a message.
 
 sending() and receiving() are generators, so that the calls here and those of cenote.aio wait in their own ways: in the
 middle of a message they yield what they wait for, and the error if that takes too long. Before a message has begun, a
@@ -19,12 +19,11 @@ import os
 import select
 import socket
 import struct
-import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from . import _cenote, _keeper, _record, _share
+from . import _cenote, _closer, _keeper, _record, _share
 from ._cenote import Block, Event, Pool, View
 
 if TYPE_CHECKING:
@@ -57,12 +56,17 @@ def _socket_of(channel):
         borrowed.close()
 
 
+def _peer(sock):
+    """The process and the user of the other side; of a socketpair(), those that made it."""
+    return struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[:2]
+
+
 def _opens_our_events(sock):
     """
     Whether the other side finds our events: the same user's process, which sees the same files. One in a container
     does not.
     """
-    process, user, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    process, user = _peer(sock)
     try:
         return user == os.getuid() and os.readlink(f"/proc/{process}/ns/mnt") == os.readlink("/proc/self/ns/mnt")
     except OSError:
@@ -86,37 +90,6 @@ def _wait(sock, events, deadline):
     poll.register(sock, events)
     left = deadline - time.monotonic()
     return left > 0 and bool(poll.poll(left * 1000))
-
-
-def _closes_at_once(descriptor):
-    """Whether closing it asks nobody. Told without asking the file that it is of."""
-    try:
-        if os.readlink(f"/proc/self/fd/{descriptor}").startswith("pipe:["):
-            return True
-        with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii", errors="replace") as facts:
-            flags = next(int(line.split()[1], 8) for line in facts if line.startswith("flags:"))
-        return bool(flags & os.O_PATH)
-    except (OSError, StopIteration, ValueError):
-        return False
-
-
-_left = []  # Descriptors for the next closer
-
-
-def _close_left():
-    while _left:
-        with suppress(IndexError):
-            _left.pop().close()
-
-
-def _close(descriptor):
-    """Close what another process has sent."""
-    if _closes_at_once(descriptor.fileno()):
-        descriptor.close()
-        return
-    _left.append(descriptor)
-    with suppress(RuntimeError):  # no thread can be started: the next one closes this, too
-        threading.Thread(target=_close_left, name="cenote-closer", daemon=True).start()
 
 
 def _is_stream(sock):
@@ -193,45 +166,59 @@ def recv(channel: HasDescriptor | int, stream: StreamLike = None) -> Pool | Bloc
         return _run(receiving(sock, stream), sock)
 
 
+def _closer_of(sock):
+    """What closes the descriptors of messages that come. Who has the other side of a socketpair() is not known."""
+    process, user = _peer(sock)
+    return _closer.closer_of(None if process == os.getpid() else user)
+
+
 def receiving(sock, stream):
     """recv()"""
+    closer = _closer_of(sock)
     whole = _record.BYTES_MAX + HEAD.size
-    data, descriptors, flags = _keeper.receive(sock, HEAD.size if _is_stream(sock) else whole, DESCRIPTORS_MAX)
+    data, descriptors, flags = _keeper.receive(sock, HEAD.size if _is_stream(sock) else whole)
     try:
         if not data:
             raise EOFError("the other side has closed the socket")
-        record = yield from _read_message(sock, data, flags)
+        record = yield from _read_message(sock, data, descriptors, flags)
         pool = descriptors[1] if len(descriptors) > 1 else None
         if pool is None and _record.read(record).kind != _record.EVENT:
             raise ValueError("the message came without a pool's descriptor")
         return _share.rebuild(record, pool, stream, tells=False)
     finally:
-        for descriptor in descriptors:
-            _close(descriptor)
+        closer.close(descriptors)
 
 
-def _read_message(sock, data, flags):
-    """The bytes of a record."""
+def _read_message(sock, data, descriptors, flags):
+    """The bytes of a record. Descriptors that come with the rest are added to the list."""
     if len(data) < HEAD.size and _is_stream(sock):
-        data += yield from _read_all(sock, HEAD.size - len(data))
+        data += yield from _read_all(sock, HEAD.size - len(data), descriptors)
     if len(data) < HEAD.size or flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
         raise ValueError("what came is not a message of cenote.send()")
     magic, length = HEAD.unpack_from(data)
     if magic != MAGIC or length > _record.BYTES_MAX:
         raise ValueError("what came is not a message of cenote.send()")
     if _is_stream(sock):
-        data += yield from _read_all(sock, length)
+        data += yield from _read_all(sock, length, descriptors)
+    _check_count(descriptors)
     return data[HEAD.size:]
 
 
-def _read_all(sock, length):
+def _check_count(descriptors):
+    if len(descriptors) > DESCRIPTORS_MAX:
+        raise ValueError("the message came with too many descriptors")
+
+
+def _read_all(sock, length, descriptors):
     data = b""
     while len(data) < length:
+        _check_count(descriptors)  # each byte may bring more
         try:
-            more = sock.recv(length - len(data), socket.MSG_DONTWAIT)
+            more, others, _ = _cenote.receive(sock.fileno(), length - len(data), socket.MSG_DONTWAIT)
         except BlockingIOError:  # the rest of a message is on its way, even if the socket does not wait
             yield select.POLLIN, ValueError("only a part of a message came")
             continue
+        descriptors += others
         if not more:
             raise EOFError("the other side has closed the socket in the middle of a message")
         data += more

@@ -391,7 +391,7 @@ PyObject *py_keep_reset(PyObject *module, PyObject *unused);
 PyObject *py_descriptor_new(int number);
 PyObject *py_open_folder(PyObject *module, PyObject *path);
 PyObject *py_open_eventfd(PyObject *module, PyObject *count);
-/* receive(descriptor, bytes_max, descriptors_max): what one recvmsg() gets. */
+/* receive(descriptor, bytes_max, flags): what one recvmsg() gets, with all descriptors. */
 PyObject *py_receive(PyObject *module, PyObject *arguments);
 /* socket_of(descriptor): a socket object of a copy of the program's descriptor. */
 PyObject *py_socket_of(PyObject *module, PyObject *number);

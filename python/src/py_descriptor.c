@@ -14,7 +14,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { RECEIVED_MAX = 16, LENGTH_MAX = 1 << 20 };
+/*
+ * As many descriptors as a message can have (the kernel's SCM_MAX_FD). Those that find no room are closed inside
+ * recvmsg(), and a socket that lingers holds that up for as long as its sender likes.
+ */
+enum { RECEIVED_MAX = 253, LENGTH_MAX = 1 << 20 };
 
 struct py_descriptor {
 	PyObject_HEAD
@@ -91,13 +95,13 @@ static PyObject *take_descriptors(struct msghdr *message)
 }
 
 /* As recvmsg(). -1: errno says why not, or 0, and an exception is set. */
-static ssize_t receive(int number, struct msghdr *message)
+static ssize_t receive(int number, struct msghdr *message, int flags)
 {
 	for (;;) {
 		ssize_t length;
 		int error;
 		Py_BEGIN_ALLOW_THREADS
-		length = recvmsg(number, message, MSG_CMSG_CLOEXEC);
+		length = recvmsg(number, message, flags | MSG_CMSG_CLOEXEC);
 		error = errno;
 		Py_END_ALLOW_THREADS
 		errno = error;
@@ -114,15 +118,15 @@ PyObject *py_receive(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
 	char control[CMSG_SPACE(RECEIVED_MAX * sizeof(int))] __attribute__((aligned(sizeof(size_t))));
 	PyObject *list = NULL, *result = NULL;
-	unsigned length_max, count_max;
+	unsigned length_max;
 	struct msghdr message = {0};
 	struct iovec content;
 	ssize_t length;
-	int number;
+	int number, flags;
 
-	if (!PyArg_ParseTuple(arguments, "iII", &number, &length_max, &count_max))
+	if (!PyArg_ParseTuple(arguments, "iIi", &number, &length_max, &flags))
 		return NULL;
-	if (length_max > LENGTH_MAX || count_max > RECEIVED_MAX) {
+	if (length_max > LENGTH_MAX) {
 		PyErr_SetString(PyExc_ValueError, "receive(): a message is shorter");
 		return NULL;
 	}
@@ -132,8 +136,8 @@ PyObject *py_receive(PyObject *Py_UNUSED(module), PyObject *arguments)
 	message.msg_iov = &content;
 	message.msg_iovlen = 1;
 	message.msg_control = control;
-	message.msg_controllen = CMSG_LEN(count_max * sizeof(int));
-	length = receive(number, &message);
+	message.msg_controllen = sizeof control;
+	length = receive(number, &message, flags);
 	if (length >= 0)
 		list = take_descriptors(&message);
 	else if (errno)

@@ -92,7 +92,7 @@ static PyMethodDef methods[] = {
 	{"open_folder", py_open_folder, METH_O, "open_folder(path) -> Descriptor; not of a symbolic link."},
 	{"open_eventfd", py_open_eventfd, METH_O, "open_eventfd(count) -> Descriptor, which does not wait."},
 	{"receive", py_receive, METH_VARARGS,
-	 "receive(descriptor, bytes_max, descriptors_max): one message: (bytes, [Descriptor, ...], flags)."},
+	 "receive(descriptor, bytes_max, flags): one recvmsg(): (bytes, [Descriptor, ...], flags)."},
 	{"socket_of", py_socket_of, METH_O,
 	 "socket_of(descriptor): a _socket.socket of a copy of it, which waits if the program's does."},
 	{"write_record", (PyCFunction)(void (*)(void))py_record_write, METH_FASTCALL,

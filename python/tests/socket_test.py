@@ -22,7 +22,7 @@ from types import SimpleNamespace
 import cenote
 import numpy
 import pytest
-from cenote import _cenote, _keeper, _record, _share, _socket
+from cenote import _cenote, _closer, _keeper, _record, _share, _socket
 from conftest import record_of
 from share_test import wait_back
 
@@ -358,10 +358,10 @@ def test_which_descriptors_close_at_once(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     reader, writer = os.pipe()
     file, place = (os.open(tmp_path / "file", flags) for flags in (os.O_RDONLY, os.O_PATH))
-    assert [_socket._closes_at_once(each) for each in (reader, writer, place, file)] == [True, True, True, False]
+    assert [_closer._closes_at_once(each) for each in (reader, writer, place, file)] == [True, True, True, False]
     for each in (reader, writer, file, place):
         os.close(each)
-    assert not _socket._closes_at_once(file)
+    assert not _closer._closes_at_once(file)
 
 
 def unread(sock):
