@@ -15,6 +15,7 @@ socket that does not wait raises BlockingIOError.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import socket
@@ -160,7 +161,8 @@ def recv(channel: HasDescriptor | int, stream: StreamLike = None) -> Pool | Bloc
     Receive what send() sent in another process. Waits until a message comes.
 
     Use the memory in the order of `stream`, or of the device's default stream: that one waits for the sender's work.
-    EOFError: the other side has closed the socket. ValueError: something else came.
+    EOFError: the other side has closed the socket. ValueError: something else came. OSError with EMFILE: this process
+    has too many descriptors open, and the message is lost.
     """
     with _socket_of(channel) as sock:
         return _run(receiving(sock, stream), sock)
@@ -193,7 +195,7 @@ def _read_message(sock, data, descriptors, flags):
     """The bytes of a record. Descriptors that come with the rest are added to the list."""
     if len(data) < HEAD.size and _is_stream(sock):
         data += yield from _read_all(sock, HEAD.size - len(data), descriptors)
-    if len(data) < HEAD.size or flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
+    if len(data) < HEAD.size or flags & socket.MSG_TRUNC:
         raise ValueError("what came is not a message of cenote.send()")
     magic, length = HEAD.unpack_from(data)
     if magic != MAGIC or length > _record.BYTES_MAX:
@@ -201,6 +203,8 @@ def _read_message(sock, data, descriptors, flags):
     if _is_stream(sock):
         data += yield from _read_all(sock, length, descriptors)
     _check_count(descriptors)
+    if flags & socket.MSG_CTRUNC:  # all of the message is read, so the next one can be
+        raise OSError(errno.EMFILE, "a message is lost: this process can open no descriptor more for those that came")
     return data[HEAD.size:]
 
 

@@ -17,8 +17,15 @@
 /*
  * As many descriptors as a message can have (the kernel's SCM_MAX_FD). Those that find no room are closed inside
  * recvmsg(), and a socket that lingers holds that up for as long as its sender likes.
+ *
+ * What the program has asked its socket for comes before them, and would take their room: who sends (SO_PASSCRED,
+ * SO_PASSPIDFD), and a label (SO_PASSSEC).
  */
-enum { RECEIVED_MAX = 253, LENGTH_MAX = 1 << 20 };
+enum { RECEIVED_MAX = 253, LABEL_MAX = 4096, LENGTH_MAX = 1 << 20, SENDER_PIDFD = 4 /* SCM_PIDFD, since Linux 6.5 */ };
+
+#define CONTROL_BYTES                                                                    \
+	(CMSG_SPACE(3 * sizeof(int)) + CMSG_SPACE(sizeof(int)) + CMSG_SPACE(LABEL_MAX) + \
+	 CMSG_SPACE(RECEIVED_MAX * sizeof(int)))
 
 struct py_descriptor {
 	PyObject_HEAD
@@ -73,12 +80,26 @@ static void descriptor_free(PyObject *object)
 
 /* ---- From other processes ---- */
 
+/* The descriptor that the system made for the program, of the process that sends. It is negative if none was left. */
+static void drop_pidfd(const struct cmsghdr *part)
+{
+	int number;
+
+	if (part->cmsg_len < CMSG_LEN(sizeof number))
+		return;
+	memcpy(&number, CMSG_DATA(part), sizeof number);
+	if (number >= 0)
+		close(number);
+}
+
 /* All descriptors of a message, the ones that nobody asked for, too. NULL with an exception set: they are closed. */
 static PyObject *take_descriptors(struct msghdr *message)
 {
 	PyObject *list = PyList_New(0);
 
 	for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
+		if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SENDER_PIDFD)
+			drop_pidfd(part);
 		if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
 			continue;
 		for (size_t at = 0; CMSG_LEN(at + sizeof(int)) <= part->cmsg_len; at += sizeof(int)) {
@@ -116,7 +137,7 @@ static ssize_t receive(int number, struct msghdr *message, int flags)
 
 PyObject *py_receive(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
-	char control[CMSG_SPACE(RECEIVED_MAX * sizeof(int))] __attribute__((aligned(sizeof(size_t))));
+	char control[CONTROL_BYTES] __attribute__((aligned(sizeof(size_t))));
 	PyObject *list = NULL, *result = NULL;
 	unsigned length_max;
 	struct msghdr message = {0};

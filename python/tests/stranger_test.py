@@ -2,7 +2,10 @@
 """What strangers attach to messages, and what recv() finds no room for."""
 
 import contextlib
+import errno
+import gc
 import os
+import resource
 import socket
 import struct
 import threading
@@ -10,7 +13,7 @@ import time
 
 import cenote
 import pytest
-from cenote import _closer, _record, _socket
+from cenote import _closer, _record, _share, _socket
 from socket_test import unread
 
 PATIENCE_S = 30
@@ -153,3 +156,68 @@ def test_a_forked_child_closes_what_comes(closer):
         if not child:
             os._exit(closer.turn.locked())
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+# ---- Room ----
+
+
+@contextlib.contextmanager
+def no_descriptor_left(left):
+    """This process can open only so many more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with open("/dev/null") as null:
+        used = [os.dup(null.fileno()) for _ in range(left)]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 1, hard))
+        try:
+            with contextlib.suppress(OSError):
+                while True:
+                    used.append(os.dup(null.fileno()))
+            for each in used[:left]:
+                os.close(each)
+            yield
+        finally:
+            for each in used[left:]:
+                os.close(each)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_SEQPACKET], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_receiver_without_a_descriptor_is_told_so(pool, kind, left):
+    """The message is lost, and its block comes back; the next one is received."""
+    one, two = socket.socketpair(socket.AF_UNIX, kind)
+    with one, two:
+        cenote.send(one, pool.allocate(8))
+        with no_descriptor_left(left), pytest.raises(OSError, match="is lost") as raised:
+            cenote.recv(two)
+        assert raised.value.errno == errno.EMFILE
+        assert _share.keeper.wait_empty(PATIENCE_S) and pool.stats.live_blocks == 0
+        cenote.send(one, pool.allocate(16))
+        assert cenote.recv(two).nbytes == 16
+    join_closers()
+
+
+SO_PASSPIDFD = 76
+
+
+@pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_SEQPACKET], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("options", [[socket.SO_PASSCRED], [socket.SO_PASSSEC], [SO_PASSPIDFD],
+                                     [socket.SO_PASSCRED, socket.SO_PASSSEC, SO_PASSPIDFD]])
+def test_a_socket_that_says_who_sends(pool, kind, options):
+    """What it says takes no room of the descriptors, and leaves none open."""
+    one, two = socket.socketpair(socket.AF_UNIX, kind)
+    with one, two:
+        for option in options:
+            try:
+                two.setsockopt(socket.SOL_SOCKET, option, 1)
+            except OSError as error:
+                pytest.skip(f"this system has no such option: {error}")
+        before = len(os.listdir("/proc/self/fd"))
+        for size in range(8, 16):
+            cenote.send(one, pool.allocate(size))
+            assert cenote.recv(two).nbytes == size
+        join_closers()
+        assert _share.keeper.wait_empty(PATIENCE_S)
+        _share.imports.handles.clear()
+        gc.collect()
+        assert len(os.listdir("/proc/self/fd")) - before < 8
