@@ -176,6 +176,7 @@ def _closer_of(sock):
 
 def receiving(sock, stream):
     """recv()"""
+    _cenote.check_stream(stream)  # later, the message would be lost
     closer = _closer_of(sock)
     whole = _record.BYTES_MAX + HEAD.size
     data, descriptors, flags = _keeper.receive(sock, HEAD.size if _is_stream(sock) else whole)

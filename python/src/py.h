@@ -299,6 +299,8 @@ PyObject *py_devices(PyObject *module, PyObject *unused);
  * library's stream, which is kept alive as long as the process, because the library may use its handle later.
  */
 struct py_stream *py_stream_from(PyObject *object, int device);
+/* check_stream(stream): raises what py_stream_from() would, on any device. */
+PyObject *py_stream_check(PyObject *module, PyObject *object);
 /* Let what comes in `stream` follow what is in `earlier` now. */
 CUresult py_stream_follow(CUstream stream, CUstream earlier, int device);
 /* A block is to be freed in the stream; or has been. A stream that was closed goes with the last of its blocks. */

@@ -91,6 +91,7 @@ static PyMethodDef methods[] = {
 	 "keep_reset(): in a forked child, nothing is on its way, and no descriptor is needed."},
 	{"open_folder", py_open_folder, METH_O, "open_folder(path) -> Descriptor; not of a symbolic link."},
 	{"open_eventfd", py_open_eventfd, METH_O, "open_eventfd(count) -> Descriptor, which does not wait."},
+	{"check_stream", py_stream_check, METH_O, "check_stream(stream): raises an error if this is not a stream."},
 	{"receive", py_receive, METH_VARARGS,
 	 "receive(descriptor, bytes_max, flags): one recvmsg(): (bytes, [Descriptor, ...], flags)."},
 	{"socket_of", py_socket_of, METH_O,

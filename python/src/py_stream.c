@@ -122,30 +122,13 @@ static struct py_stream *known_stream(PyObject *handle, int device, PyObject *ow
 	return made;
 }
 
-static struct py_stream *other_stream(PyObject *object, int device, PyObject *owner)
+/* The integer that says which of another library's streams it is. */
+static PyObject *other_handle(PyObject *object)
 {
-	PyObject *handle = PyNumber_Index(object);
-	struct py_stream *stream = handle ? known_stream(handle, device, owner) : NULL;
+	PyObject *pair, *handle, *number;
 
-	Py_XDECREF(handle);
-	return stream;
-}
-
-struct py_stream *py_stream_from(PyObject *object, int device)
-{
-	PyObject *pair, *handle;
-	struct py_stream *stream;
-
-	if (!object || object == Py_None)
-		return default_stream(device);
-	if (PyObject_TypeCheck(object, py_stream_type)) {
-		if (!stream_check((struct py_stream *)object))
-			return NULL;
-		Py_INCREF(object);
-		return (struct py_stream *)object;
-	}
 	if (PyIndex_Check(object))
-		return other_stream(object, device, NULL);
+		return PyNumber_Index(object);
 	pair = PyObject_CallMethod(object, "__cuda_stream__", NULL);
 	if (!pair) {
 		if (PyErr_ExceptionMatches(PyExc_AttributeError))
@@ -160,9 +143,51 @@ struct py_stream *py_stream_from(PyObject *object, int device)
 			PyErr_SetString(PyExc_TypeError, "__cuda_stream__ must return a version and a handle");
 		return NULL;
 	}
-	stream = other_stream(handle, device, object);
+	number = PyNumber_Index(handle);
+	Py_DECREF(handle);
+	return number;
+}
+
+struct py_stream *py_stream_from(PyObject *object, int device)
+{
+	PyObject *handle;
+	struct py_stream *stream;
+
+	if (!object || object == Py_None)
+		return default_stream(device);
+	if (PyObject_TypeCheck(object, py_stream_type)) {
+		if (!stream_check((struct py_stream *)object))
+			return NULL;
+		Py_INCREF(object);
+		return (struct py_stream *)object;
+	}
+	handle = other_handle(object);
+	if (!handle)
+		return NULL;
+	stream = known_stream(handle, device, PyIndex_Check(object) ? NULL : object);
 	Py_DECREF(handle);
 	return stream;
+}
+
+PyObject *py_stream_check(PyObject *Py_UNUSED(module), PyObject *object)
+{
+	PyObject *handle;
+
+	if (object == Py_None)
+		Py_RETURN_NONE;
+	if (PyObject_TypeCheck(object, py_stream_type)) {
+		if (!stream_check((struct py_stream *)object))
+			return NULL;
+		Py_RETURN_NONE;
+	}
+	handle = other_handle(object);
+	if (!handle)
+		return NULL;
+	PyLong_AsVoidPtr(handle);
+	Py_DECREF(handle);
+	if (PyErr_Occurred())
+		return NULL;
+	Py_RETURN_NONE;
 }
 
 static PyObject *stream_make(PyTypeObject *Py_UNUSED(type), PyObject *arguments, PyObject *keywords)

@@ -104,6 +104,18 @@ def test_the_receivers_stream_comes_after_the_senders(pool):
     wait_empty()
 
 
+def test_a_stream_that_is_none_takes_no_message(pair, pool):
+    one, two = pair
+    closed = cenote.Stream()
+    closed.close()
+    cenote.send(one, pool.allocate(8))
+    for wrong in ("x", closed, -1 << 70, SimpleNamespace(__cuda_stream__=lambda: (0, "x")),
+                  SimpleNamespace(__cuda_stream__=lambda: 5)):
+        with pytest.raises((TypeError, ValueError, OverflowError)):
+            cenote.recv(two, wrong)
+    assert cenote.recv(two).nbytes == 8
+
+
 RECEIVER = """
 import cenote, socket, sys
 with socket.socket(fileno=int(sys.argv[1])) as sock:
