@@ -10,12 +10,14 @@ would if recvmsg() had too little room: all descriptors are taken, and too many 
 
 sending() and receiving() are generators, so that the calls here and those of cenote.aio wait in their own ways: in the
 middle of a message they yield what they wait for, and the error if that takes too long. Before a message has begun, a
-socket that does not wait raises BlockingIOError.
+socket that does not wait raises BlockingIOError. What receiving() returns is called to make the object, which takes
+long if the sender does not answer: cenote.aio does that in another thread.
 """
 
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import select
 import socket
@@ -165,7 +167,7 @@ def recv(channel: HasDescriptor | int, stream: StreamLike = None) -> Pool | Bloc
     has too many descriptors open, and the message is lost.
     """
     with _socket_of(channel) as sock:
-        return _run(receiving(sock, stream), sock)
+        return _run(receiving(sock, stream), sock)()
 
 
 def _closer_of(sock):
@@ -175,7 +177,7 @@ def _closer_of(sock):
 
 
 def receiving(sock, stream):
-    """recv()"""
+    """recv(), up to what asks the sender: a function that makes the object, to be called once, in any thread."""
     _cenote.check_stream(stream)  # later, the message would be lost
     closer = _closer_of(sock)
     whole = _record.BYTES_MAX + HEAD.size
@@ -184,6 +186,16 @@ def receiving(sock, stream):
         if not data:
             raise EOFError("the other side has closed the socket")
         record = yield from _read_message(sock, data, descriptors, flags)
+        make = functools.partial(_make, record, descriptors, stream, closer)
+        descriptors = []  # they are its own now
+        return make
+    finally:
+        closer.close(descriptors)
+
+
+def _make(record, descriptors, stream, closer):
+    """The object of a message. The sender keeps it until its descriptors are closed."""
+    try:
         pool = descriptors[1] if len(descriptors) > 1 else None
         if pool is None and _record.read(record).kind != _record.EVENT:
             raise ValueError("the message came without a pool's descriptor")

@@ -92,8 +92,15 @@ async def send(sock: socket.socket, thing: Pool | Block | View | Event) -> None:
 
 
 async def recv(sock: socket.socket, stream: StreamLike = None) -> Pool | Block | View | Event:
-    """cenote.recv(), without waiting in the loop until a message comes, and all of it."""
-    return await _run(lambda: _socket.receiving(sock, stream), sock, select.POLLIN)
+    """
+    cenote.recv(), without waiting in the loop: neither for a message, nor for its sender, who is asked for the memory.
+    Cancelled when a message has begun, it gives the object up, and the sender is told.
+    """
+    make = await _run(lambda: _socket.receiving(sock, stream), sock, select.POLLIN)
+    made = asyncio.get_running_loop().run_in_executor(None, make)
+    made.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else may ask, if cancelled
+    await asyncio.wait([made])  # cancelled, this lets it go on: the thread has the message's descriptors
+    return made.result()
 
 
 async def importers(pool: Pool) -> AsyncIterator[list[Importer]]:

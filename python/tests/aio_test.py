@@ -2,6 +2,7 @@
 """asyncio, the examples, and the page's first program."""
 
 import asyncio
+import gc
 import os
 import re
 import socket
@@ -106,6 +107,73 @@ def test_the_loop_goes_on_in_the_middle_of_a_message(pool, monkeypatch):
             each.close()
 
     asyncio.run(run())
+
+
+@pytest.fixture
+def gated(monkeypatch):
+    """Making an object waits, as for a sender that does not answer. What it calls first, and what lets it go on."""
+    begun, gate, plain = threading.Event(), threading.Event(), cenote._share.rebuild
+
+    def rebuild(*arguments, **words):
+        begun.set()
+        assert gate.wait(PATIENCE_S), "the loop waits for this"
+        return plain(*arguments, **words)
+
+    monkeypatch.setattr(cenote._share, "rebuild", rebuild)
+    yield begun, gate
+    gate.set()
+
+
+async def turn_until(condition):
+    """Let the loop turn."""
+    while not condition():
+        await asyncio.sleep(0)
+
+
+def test_the_loop_goes_on_while_a_sender_does_not_answer(pool, gated):
+    begun, gate = gated
+
+    async def run():
+        one, two = socket.socketpair()
+        with one, two:
+            two.setblocking(False)
+            cenote.send(one, pool.allocate(8))
+            receiving = asyncio.create_task(cenote.aio.recv(two))
+            await turn_until(begun.is_set)
+            assert not receiving.done()
+            gate.set()
+            assert (await receiving).nbytes == 8
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_receive_that_is_cancelled_gives_the_object_up(pool, gated, monkeypatch, fails):
+    """Its descriptors stay open while a thread uses them, and the sender is told in the end."""
+    begun, gate = gated
+    one, two = socket.socketpair()
+    problems = []
+    if fails:
+        monkeypatch.setattr(cenote._share.imports, "pool_by", None)
+
+    async def run():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+        cenote.send(one, pool.allocate(8))
+        receiving = asyncio.create_task(cenote.aio.recv(two))
+        await turn_until(begun.is_set)
+        receiving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await receiving
+        await asyncio.sleep(0)
+        assert len(cenote.in_flight()) == 1
+        gate.set()
+        await turn_until(lambda: not cenote.in_flight())
+
+    with one, two:
+        two.setblocking(False)
+        asyncio.run(run())
+    gc.collect()
+    assert problems == []
 
 
 def test_importers_come_and_go(pool):
