@@ -46,8 +46,11 @@ class HasDescriptor(Protocol):
 
 
 @contextmanager
-def _socket_of(channel):
-    """A socket object, or one of a copy of the descriptor of a Connection or of an integer, for the time of a call."""
+def socket_of(channel):
+    """
+    A socket object, or one of a copy of the descriptor of something else, for the time of a call: of a Connection, an
+    integer, or the socket that asyncio's streams show, which cannot send.
+    """
     if isinstance(channel, socket.socket):
         yield channel
         return
@@ -83,7 +86,7 @@ def work_before(channel, thing):
     stream = (thing.block if isinstance(thing, View) else thing).stream
     if stream._is_idle():
         return None
-    with _socket_of(channel) as sock:
+    with socket_of(channel) as sock:
         return None if _opens_our_events(sock) else stream
 
 
@@ -110,7 +113,7 @@ def send(channel: HasDescriptor | int, thing: Pool | Block | View | Event) -> No
     stream = work_before(channel, thing)
     if stream is not None:
         stream._wait()
-    with _socket_of(channel) as sock:
+    with socket_of(channel) as sock:
         _run(sending(sock, thing, stream is None), sock)
 
 
@@ -166,7 +169,7 @@ def recv(channel: HasDescriptor | int, stream: StreamLike = None) -> Pool | Bloc
     EOFError: the other side has closed the socket. ValueError: something else came. OSError with EMFILE: this process
     has too many descriptors open, and the message is lost.
     """
-    with _socket_of(channel) as sock:
+    with socket_of(channel) as sock:
         return _run(receiving(sock, stream), sock)()
 
 

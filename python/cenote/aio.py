@@ -3,7 +3,7 @@
 For asyncio: waiting without holding up the loop.
 
     await cenote.aio.synchronize(stream)
-    await cenote.aio.send(sock, block)             # sockets that do not block, of any type
+    await cenote.aio.send(sock, block)             # sockets that do not block, of any type; a stream writer's, too
     block = await cenote.aio.recv(sock)
     async for importers in cenote.aio.importers(pool): ...
     async for event in cenote.aio.kept_events("models/"): ...
@@ -88,7 +88,8 @@ async def send(sock: socket.socket, thing: Pool | Block | View | Event) -> None:
     stream = _socket.work_before(sock, thing)
     if stream is not None:
         await asyncio.get_running_loop().run_in_executor(None, stream._wait)
-    await _run(lambda: _socket.sending(sock, thing, stream is None), sock, select.POLLOUT)
+    with _socket.socket_of(sock) as own:
+        await _run(lambda: _socket.sending(own, thing, stream is None), own, select.POLLOUT)
 
 
 async def recv(sock: socket.socket, stream: StreamLike = None) -> Pool | Block | View | Event:
@@ -96,7 +97,8 @@ async def recv(sock: socket.socket, stream: StreamLike = None) -> Pool | Block |
     cenote.recv(), without waiting in the loop: neither for a message, nor for its sender, who is asked for the memory.
     Cancelled when a message has begun, it gives the object up, and the sender is told.
     """
-    make = await _run(lambda: _socket.receiving(sock, stream), sock, select.POLLIN)
+    with _socket.socket_of(sock) as own:
+        make = await _run(lambda: _socket.receiving(own, stream), own, select.POLLIN)
     made = asyncio.get_running_loop().run_in_executor(None, make)
     made.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else may ask, if cancelled
     await asyncio.wait([made])  # cancelled, this lets it go on: the thread has the message's descriptors

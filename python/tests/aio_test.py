@@ -79,6 +79,37 @@ def test_send_and_recv(pool, kind):
     asyncio.run(run())
 
 
+def test_the_socket_of_a_streams_writer(pool):
+    """asyncio shows one that has neither send() nor recv(), and lets nobody else wait for its number."""
+    async def run():
+        one, two = socket.socketpair()
+        two.setblocking(False)
+        _, writer = await asyncio.open_unix_connection(sock=one)
+        shown = writer.get_extra_info("socket")
+        shown.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+
+        async def send_all():
+            for number in range(50):  # more than the socket has room for
+                await cenote.aio.send(shown, cenote.share(bytes([number]), pool))
+
+        with two:
+            sending = asyncio.create_task(send_all())
+            got = [bytes(await cenote.aio.recv(two)) for _ in range(50)]
+            await sending
+            assert got == [bytes([number]) for number in range(50)]
+            writer.transport.pause_reading()
+            cenote.send(two, pool)
+            assert (await cenote.aio.recv(shown)).imported
+            later = asyncio.create_task(cenote.aio.recv(shown))
+            await asyncio.sleep(0)
+            cenote.send(two, pool)
+            assert (await later).imported
+            writer.close()
+            await writer.wait_closed()
+
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
+
+
 def test_the_loop_goes_on_in_the_middle_of_a_message(pool, monkeypatch):
     """A sender that stops there holds up its receiver alone, and that one not for ever."""
     async def run():
