@@ -3,6 +3,7 @@
 
 import asyncio
 import gc
+import itertools
 import os
 import re
 import socket
@@ -10,10 +11,12 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import cenote
 import cenote.aio
 import pytest
+from socket_test import fed, unread
 
 EXAMPLES = Path(os.environ.get("CENOTE_TEST_SOURCE", Path(__file__).parents[2])) / "examples" / "python"
 PATIENCE_S = 60
@@ -205,6 +208,53 @@ def test_a_receive_that_is_cancelled_gives_the_object_up(pool, gated, monkeypatc
         asyncio.run(run())
     gc.collect()
     assert problems == []
+
+
+class SlowLoop:
+    """A loop on whose clock a second passes each time that one looks."""
+
+    def __init__(self):
+        self.loop, self.seconds = asyncio.get_running_loop(), itertools.count()
+
+    def __getattr__(self, name):
+        return getattr(self.loop, name)
+
+    def time(self):
+        """The next second."""
+        return next(self.seconds)
+
+
+def test_a_trickle_has_a_deadline(pool, monkeypatch):
+    """One for all of a message, as with cenote.recv()."""
+    async def run():
+        slow = SlowLoop()
+        monkeypatch.setattr(cenote.aio, "asyncio", SimpleNamespace(
+            get_running_loop=lambda: slow, wait_for=asyncio.wait_for, wait=asyncio.wait,
+            TimeoutError=asyncio.TimeoutError))
+        with fed(pool, [20, *[1] * 1000]) as two, pytest.raises(ValueError, match="only a part"):
+            await cenote.aio.recv(two)
+
+    asyncio.run(run())
+
+
+def test_send_waits_for_the_stream_in_another_thread(pool):
+    """Where the receiver cannot: of a socketpair() it is not known. Nothing is sent before, and the loop turns."""
+    async def run():
+        one, two = socket.socketpair()
+        with one, two, cenote.Stream() as stream:
+            block, gate = pool.allocate(8, stream), threading.Event()
+            stream.call(lambda: gate.wait(PATIENCE_S))
+            one.setblocking(False)
+            sending = asyncio.create_task(cenote.aio.send(one, block))
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert not sending.done() and unread(two) == 0 and not stream.done
+            gate.set()
+            await sending
+            assert stream.done and cenote.recv(two).nbytes == 8
+            block.free()
+
+    asyncio.run(run())
 
 
 def test_importers_come_and_go(pool):
