@@ -109,6 +109,7 @@ def send(channel: HasDescriptor | int, thing: Pool | Block | View | Event) -> No
     The receiver calls recv(). Nothing is copied. What was sent may be freed or dropped at once: it stays until the
     receiver has it, or cannot get it any more. A block's memory is ready for the receiver when its stream has come to
     what it has now; a receiver of another user or in a container cannot wait for that, so the call waits instead.
+    Over a socketpair() or a Pipe() it takes the receiver for a process of this user, outside of containers.
     """
     stream = work_before(channel, thing)
     if stream is not None:

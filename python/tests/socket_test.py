@@ -24,7 +24,6 @@ import numpy
 import pytest
 from cenote import _cenote, _closer, _keeper, _record, _share, _socket
 from conftest import record_of
-from share_test import wait_back
 
 KINDS = [socket.SOCK_STREAM, socket.SOCK_SEQPACKET, socket.SOCK_DGRAM]
 PATIENCE_S = 30
@@ -452,55 +451,6 @@ def test_the_deadline_begins_with_the_message(pool, monkeypatch):
     monkeypatch.setattr(_keeper, "receive", receive)
     with fed(pool, [30, 40, 50]) as two:
         assert cenote.recv(two).nbytes == 8
-
-
-def test_a_pool_under_anothers_number(pool):
-    """A stranger that knows another sender's number gets nothing of that sender's, and takes nothing away."""
-    one, two = socket.socketpair()
-    with cenote.Pool() as strangers, one, two:
-        theirs, ours = cenote.share(b"strangers", strangers).block, cenote.share(b"trusted", pool).block
-        forged = record_of(theirs).replace(number_of(theirs), number_of(ours))
-        exported = strangers._export()
-        assert _share.rebuild(forged, exported, tells=False).tobytes() == b"strangers"
-        cenote.send(one, ours)
-        assert cenote.recv(two).tobytes() == b"trusted"
-        exported.close()
-        ours.free()
-        theirs.free()
-
-
-def test_a_pool_imported_again_while_its_blocks_are_there(pool):
-    """CUDA counts imports, and destroys none of them beside a block: the last Pool object ends them all."""
-    block, exported = cenote.share(b"here", pool).block, pool._export()
-    imported = [_share.rebuild(record_of(block), exported, tells=False) for _ in range(2)]
-    first, *others = (each.pool for each in imported)
-    assert others == [first] and others[0] is first and first.imported
-    first.close()
-    imported.append(_share.rebuild(record_of(block), exported, tells=False))
-    exported.close()
-    assert imported[2].pool is not first and imported[2].pool.handle == first.handle
-    del first, others
-    _share.imports.handles.clear()
-    assert [each.tobytes() for each in imported] == [b"here"] * 3 and len(pool.importers()) == 1
-    del imported
-    wait_back(pool)
-
-
-def test_what_comes_again_is_still_known_as_imported(pair, pool):
-    """By its address, too: it is another process's memory, which only that process can send."""
-    one, two = pair
-    received = []
-    for _ in range(3):
-        cenote.send(one, pool.allocate(8))
-        received.append(cenote.recv(two))
-        assert _cenote.Block.from_dlpack(received[0].view()).imported
-    pools = {id(each.pool) for each in received}
-    assert len(pools) == 1
-
-
-def number_of(block):
-    """By which processes know its pool."""
-    return _record.read(record_of(block)).pool
 
 
 def test_any_damaged_byte_is_an_error_or_harmless(pool):
