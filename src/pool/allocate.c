@@ -10,7 +10,8 @@
 enum {
 	SAMPLE_COUNT = 512, /* allocations of a queue between two looks at what is used */
 	RACES_MAX = 16,     /* seen of threads that count at the same time before the mark is sampled */
-	MORE_SHIFT = 3,     /* a block may be of a size class this much larger */
+	MORE_SHIFT = 2,     /* a block may be of a size class this much larger, */
+	SMALL_SHIFT = 4,    /* while the pool has no more than this of what it may have */
 };
 
 /* ---- How much is used ---- */
@@ -119,9 +120,9 @@ static inline struct cn_block *rule_1_own(struct cn_pool *pool, struct cn_pool_c
 }
 
 /*
- * Has the pool half as much again as what is counted as used, and may it have twice as much as it has? What blocks are
- * too large is counted nowhere, and missing once the pool is full: at most a twelfth of what it has where the device
- * has no more, and a twenty-fourth where its limit is near.
+ * Has the pool half as much again as what is counted as used, and little of what it may have? What blocks are too large
+ * is counted nowhere, and missing once the device is full: at most a hundredth of the pool's limit. A pool without one
+ * of its own has the device's.
  */
 static inline bool has_room(const struct cn_pool *pool)
 {
@@ -129,12 +130,12 @@ static inline bool has_room(const struct cn_pool *pool)
 	uint64_t reserved = atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed);
 
 	return reserved > counted + counted / 2 &&
-	       reserved <= atomic_load_explicit(&pool->max_bytes, memory_order_relaxed) / 2 &&
+	       reserved <= atomic_load_explicit(&pool->max_bytes, memory_order_relaxed) >> SMALL_SHIFT &&
 	       reserved != atomic_load_explicit(&pool->stuck_bytes, memory_order_relaxed);
 }
 
 /*
- * The same of a class that is up to an eighth larger, as it is. A queue that needs many sizes has spans; to cut a block
+ * The same of a class that is up to a quarter larger, as it is. A queue that needs many sizes has spans; to cut a block
  * out of them and to join it again takes several times as long. But what a block is too large is used for nothing, so
  * only where the pool has room. 0: there is none. Cache locked.
  */

@@ -17,7 +17,7 @@
  * Each is a function in rules.c (the first in allocate.c). A queue with spans asks others (2, 3, 5) last, and where
  * several threads allocate only if the pool is roomy for what they use; but a block that this thread freed in another
  * queue, once that free has happened, comes before its spans. Before both comes one that this queue freed and that is
- * of a size class up to an eighth larger, as it is.
+ * of a size class up to a quarter larger, as it is.
  *
  * The pool knows nothing of handles, contexts, access rights or other processes: the layers above do. All functions may
  * be called by any thread.
