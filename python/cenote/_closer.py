@@ -53,7 +53,7 @@ class _Closer:
                 threading.Thread(target=self._run, name="cenote-closer", daemon=True).start()
 
     def _run(self):
-        """One that finds the turn taken may go: who has it looks once more when it has given it back."""
+        """One that finds the turn taken may go: the thread that has it looks once more when it has given it back."""
         while self.left and self.turn.acquire(blocking=False):
             try:
                 while self.left:

@@ -94,7 +94,7 @@ async def send(sock: socket.socket, thing: Pool | Block | View | Event) -> None:
 
 async def recv(sock: socket.socket, stream: StreamLike = None) -> Pool | Block | View | Event:
     """
-    cenote.recv(), without waiting in the loop: neither for a message, nor for its sender, who is asked for the memory.
+    cenote.recv(), without waiting in the loop for a message, or for its sender, which is asked for the memory.
     Cancelled when a message has begun, it gives the object up, and the sender is told.
     """
     with _socket.socket_of(sock) as own:

@@ -511,85 +511,83 @@ static void forget_locked(struct cn_pool *pool)
 	unwatch_locked(link);
 }
 
-static void reap(void)
+/* What a thread waits for: a pool, or those in which a queue has freed blocks. */
+struct wanted {
+	const struct cn_pool *own;
+	const struct cn_queue *queue;
+	bool out_of_time; /* no thread waits for these again */
+};
+
+/* In a pool that has no caches any more, and will have gone at once, any queue has. Pools locked. */
+static bool is_wanted(const struct cn_pool *pool, const struct wanted *wanted)
+{
+	if (pool->outlasts || (!pool->ending && cn_pool_used(pool)))
+		return false;
+	if (wanted->own)
+		return pool == wanted->own;
+	return cn_pool_cache_of(pool, wanted->queue) || !atomic_load(&pool->caches);
+}
+
+/* True: what is wanted has not ended only because another thread has it in hand. */
+static bool reap(const struct wanted *wanted)
 {
 	struct cn_pool *ending = NULL;
+	bool found = false;
 
 	if (!atomic_load(&pools.dying_count))
-		return;
+		return false;
 	cn_driver_lock(&pools.lock);
-	for (struct cn_pool *pool = pools.dying; pool; pool = pool->next)
-		if (!pool->ending && !atomic_load(&pool->reference_count) && is_over(pool)) {
+	for (struct cn_pool *pool = pools.dying; pool; pool = pool->next) {
+		if (pool->ending || atomic_load(&pool->reference_count)) {
+			if (wanted && is_wanted(pool, wanted)) {
+				pool->outlasts = wanted->out_of_time;
+				found = true;
+			}
+		} else if (is_over(pool)) {
 			forget_locked(pool);
 			pool->ending = true;
 			pool->next_ending = ending;
 			ending = pool;
 		}
+	}
 	cn_driver_unlock(&pools.lock);
 	while (ending) {
 		struct cn_pool *next = ending->next_ending;
 		end_pool(ending);
 		ending = next;
 	}
+	return found;
 }
 
 void cn_pools_reap(void)
 {
-	reap();
+	reap(NULL);
 	tell_waiting(); /* the caller may have let go of a pool */
-}
-
-/* A destroyed pool that could end, or is about to, but for another thread that has it in hand. Pools locked. */
-static bool is_in_hand(const struct cn_pool *pool)
-{
-	if (pool->ending)
-		return true;
-	return atomic_load(&pool->reference_count) && !cn_pool_used(pool) &&
-	       !(pool->end_ticket && pool->end_ticket > cn_grace_passed());
-}
-
-/* Has a queue freed blocks there? In a pool that has no caches any more, and will have gone at once: yes. */
-static bool was_used_by(const struct cn_pool *pool, const struct cn_queue *queue)
-{
-	return cn_pool_cache_of(pool, queue) || !atomic_load(&pool->caches);
-}
-
-/* Is there a pool in another thread's hands that this one waits for? `out_of_time`: no thread waits for it again. */
-static bool others_have(const struct cn_pool *own, const struct cn_queue *queue, bool out_of_time)
-{
-	bool found = false;
-
-	if (!atomic_load(&pools.dying_count))
-		return false;
-	cn_driver_lock(&pools.lock);
-	for (struct cn_pool *pool = pools.dying; pool; pool = pool->next)
-		if (!pool->outlasts && is_in_hand(pool) && (queue ? was_used_by(pool, queue) : pool == own)) {
-			pool->outlasts = out_of_time;
-			found = true;
-		}
-	cn_driver_unlock(&pools.lock);
-	return found;
 }
 
 /*
  * Another thread may have a destroyed pool in hand: the one that looks after grace periods, the service thread that
  * ends its export, one that waits for another stream. The program knows nothing of that, and when it has destroyed a
- * pool, or waited for its last work, the pool's memory should have gone. So wait for them, but for `own` alone, or for
- * the pools in which a queue has freed blocks; and for a bounded time, once for each pool.
+ * pool, or waited for its last work, the pool's memory should have gone. So wait for them, but for what is the caller's
+ * alone, and for a bounded time, once for each pool.
  */
 static void reap_after_others(const struct cn_pool *own, const struct cn_queue *queue)
 {
-	cn_pools_reap();
-	if (!others_have(own, queue, false))
+	struct wanted wanted = {.own = own, .queue = queue};
+	bool found = reap(&wanted);
+
+	tell_waiting();
+	if (!found)
 		return;
 	atomic_fetch_add(&pools.waiting_count, 1);
-	for (uint64_t end_ns = cn_clock_ns() + OTHERS_NS;;) {
+	for (uint64_t end_ns = cn_clock_ns() + OTHERS_NS; !wanted.out_of_time;) {
 		uint32_t seen = atomic_load(&pools.let_go_count);
 		uint64_t now_ns = cn_clock_ns();
-		reap(); /* and tell nobody, so that two that wait do not wake each other */
-		if (!others_have(own, queue, now_ns >= end_ns) || now_ns >= end_ns)
+		wanted.out_of_time = now_ns >= end_ns;
+		if (!reap(&wanted)) /* it tells nobody, so that two that wait do not wake each other */
 			break;
-		cn_futex_wait(&pools.let_go_count, seen, (int64_t)(end_ns - now_ns));
+		if (!wanted.out_of_time)
+			cn_futex_wait(&pools.let_go_count, seen, (int64_t)(end_ns - now_ns));
 	}
 	atomic_fetch_sub(&pools.waiting_count, 1);
 }
