@@ -496,12 +496,17 @@ static void free_late(struct cn_arena *arena)
 	atomic_store(&late.gone, true);
 }
 
-/* The last call to the pool returns, or not, while the library's thread has some of its memory in hand. */
-static void have_in_hand(CUdeviceptr block)
+static void copy_operations(void)
 {
 	late.program = gettid();
 	late.real = cn_device_ops;
 	late.ops = *cn_device_ops;
+}
+
+/* The last call to the pool returns, or not, while the library's thread has some of its memory in hand. */
+static void have_in_hand(CUdeviceptr block)
+{
+	copy_operations();
 	late.ops.grace_is_over = is_over_when_told;
 	late.ops.arena_decommit = decommit_late;
 	late.ops.arena_free = free_late;
@@ -574,6 +579,18 @@ static void free_in_hand(struct cn_arena *arena)
 	free_late(arena);
 }
 
+/* The pool is destroyed before its grace period is over, and the library's thread has begun to take it apart. */
+static void have_it_ended(CUdeviceptr block)
+{
+	late.ops.grace_is_over = is_over_when_told;
+	cn_device_ops = &late.ops;
+	ASSERT_OK(cuMemFreeAsync(block, workers[0].stream));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+	atomic_store(&late.over, true);
+	while (!atomic_load(&late.begun))
+		sched_yield();
+}
+
 /* Goal: the same where that thread has begun to take the whole pool apart. */
 TEST(a_pool_that_the_library_ends_has_gone_before_a_wait_does)
 {
@@ -581,17 +598,9 @@ TEST(a_pool_that_the_library_ends_has_gone_before_a_wait_does)
 
 	make_pool();
 	ASSERT_OK(cuMemAllocFromPoolAsync(&block, LARGE, pool, workers[0].stream));
-	late.program = gettid();
-	late.real = cn_device_ops;
-	late.ops = *cn_device_ops;
-	late.ops.grace_is_over = is_over_when_told;
+	copy_operations();
 	late.ops.arena_free = free_in_hand;
-	cn_device_ops = &late.ops;
-	ASSERT_OK(cuMemFreeAsync(block, workers[0].stream));
-	ASSERT_OK(cuMemPoolDestroy(pool)); /* its grace period is not over */
-	atomic_store(&late.over, true);
-	while (!atomic_load(&late.begun))
-		sched_yield();
+	have_it_ended(block);
 	ASSERT_OK(cuStreamSynchronize(workers[0].stream));
 	expect_gone();
 }
@@ -623,9 +632,7 @@ TEST(a_pool_that_another_wait_ends_has_gone_before_a_wait_does)
 	ASSERT_OK(cuMemAllocFromPoolAsync(&block, LARGE, pool, workers[1].stream));
 	ASSERT_OK(cuMemFreeAsync(block, workers[1].stream));
 	ASSERT_OK(cuMemAllocFromPoolAsync(&block, LARGE, pool, workers[0].stream));
-	late.program = gettid();
-	late.real = cn_device_ops;
-	late.ops = *cn_device_ops;
+	copy_operations();
 	late.ops.grace_is_over = is_over_for_another;
 	late.ops.arena_free = free_in_hand;
 	cn_device_ops = &late.ops;
@@ -663,17 +670,9 @@ TEST(a_pool_in_another_threads_hands_delays_nothing_else)
 	ASSERT_OK(cuMemFreeAsync(block, workers[1].stream));
 	ASSERT_OK(cuStreamSynchronize(workers[1].stream));
 	ASSERT_OK(cuMemAllocFromPoolAsync(&block, LARGE, pool, workers[0].stream));
-	late.program = gettid();
-	late.real = cn_device_ops;
-	late.ops = *cn_device_ops;
-	late.ops.grace_is_over = is_over_when_told;
+	copy_operations();
 	late.ops.arena_decommit = decommit_until_told;
-	cn_device_ops = &late.ops;
-	ASSERT_OK(cuMemFreeAsync(block, workers[0].stream));
-	ASSERT_OK(cuMemPoolDestroy(pool)); /* its grace period is not over */
-	atomic_store(&late.over, true);
-	while (!atomic_load(&late.begun))
-		sched_yield();
+	have_it_ended(block);
 	ASSERT_OK(cuStreamSynchronize(workers[1].stream));
 	ASSERT_OK(cuMemPoolDestroy(other));
 	bool gone = atomic_load(&late.gone);
