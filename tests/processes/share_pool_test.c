@@ -211,7 +211,7 @@ TEST(memory_of_a_shared_pool_has_gone_when_it_is_destroyed)
 			ASSERT_OK(cuStreamSynchronize(NULL));
 		}
 		ASSERT_OK(cuMemGetInfo(&after, &total));
-		if (i)
+		if (i && !test_has_gpu()) /* on one, other programs have memory as well */
 			ASSERT_EQ(before, after);
 		before = after;
 	}
