@@ -470,15 +470,14 @@ CUresult cn_cuda_take_point(struct cn_cuda_stream *stream, uint64_t owner, struc
 CUresult cn_cuda_point_now(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point)
 {
 	struct cn_cuda_stream *stream = cn_cuda_stream_of(queue);
-	struct cn_point point;
-	CUresult result = cn_cuda_take_point(stream, owner, &point);
+	struct cn_point unwanted;
+	/* Into its place at once: a copy would wait until the two halves, stored one by one, can be loaded as one. */
+	CUresult result = cn_cuda_take_point(stream, owner, ret_point ? ret_point : &unwanted);
 
 	if (__builtin_expect(result != CUDA_SUCCESS, 0))
 		return result;
 	if (__builtin_expect(atomic_load_explicit(&stream->wanted_ns, memory_order_relaxed) != 0, 0))
 		mark_own(stream);
-	if (ret_point)
-		*ret_point = point;
 	return CUDA_SUCCESS;
 }
 
