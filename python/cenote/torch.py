@@ -34,7 +34,7 @@ from typing import Any, Mapping, Sequence
 import torch
 import torch.multiprocessing  # installs PyTorch's own reducers
 from torch.multiprocessing import reductions
-from torch.utils.dlpack import from_dlpack as from_capsule
+from torch.utils.dlpack import from_dlpack
 
 from . import _pickling, _share, kept
 from ._cenote import Block, Pool, View, device_kind, devices
@@ -84,6 +84,7 @@ def _raw_stream(index):
 
 
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _raw_stream)  # a tenth of the time
+_from_capsule = getattr(torch._C, "_from_dlpack", from_dlpack)  # what that calls, in the end
 
 
 def default_pool(device: torch.device | str | int | None = None) -> Pool:
@@ -114,7 +115,7 @@ def _view(memory, block_):
         block_.use(_raw_stream(ordinal))
     elif kind == CUDA_HOST:  # PyTorch does not know it by DLPack
         return torch.frombuffer(memoryview(memory).cast("B"), dtype=torch.uint8)
-    return from_capsule(memory.__dlpack__(stream=-1))  # the block is in the order that is wanted
+    return _from_capsule(memory.__dlpack__(stream=-1))  # the block is in the order that is wanted
 
 
 def _untyped(tensor_):
