@@ -78,6 +78,7 @@ static __attribute__((noinline)) void *raise_high_water(struct cn_pool_cache *ca
 	if (atomic_load_explicit(&pool->checked_bytes, memory_order_relaxed) != checked) /* all others read it */
 		atomic_store_explicit(&pool->checked_bytes, checked, memory_order_relaxed);
 	uint64_t counted = atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed);
+	atomic_store_explicit(&pool->credits_seen, counted > used ? counted - used : 0, memory_order_relaxed);
 	if (!sampled && counted > high)
 		give_up_credit(cache, counted - high);
 	return address;
@@ -120,16 +121,19 @@ static inline struct cn_block *rule_1_own(struct cn_pool *pool, struct cn_pool_c
 }
 
 /*
- * Has the pool half as much again as what is counted as used, and little of what it may have? What blocks are too large
- * is counted nowhere, and missing once the device is full: at most a hundredth of the pool's limit. A pool without one
- * of its own has the device's.
+ * Has the pool half as much again as is used, and little of what it may have? What blocks are too large is counted
+ * nowhere, and missing once the device is full: at most a hundredth of the pool's limit. A pool without one of its own
+ * has the device's. To sum up the use takes too long here: it is the count without the credits of a while ago, most of
+ * which queues have that freed what they had, and rest.
  */
 static inline bool has_room(const struct cn_pool *pool)
 {
 	uint64_t counted = atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed);
+	uint64_t credits = atomic_load_explicit(&pool->credits_seen, memory_order_relaxed);
 	uint64_t reserved = atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed);
+	uint64_t used = counted > credits ? counted - credits : 0;
 
-	return reserved > counted + counted / 2 &&
+	return reserved > used + used / 2 &&
 	       reserved <= atomic_load_explicit(&pool->max_bytes, memory_order_relaxed) >> SMALL_SHIFT &&
 	       reserved != atomic_load_explicit(&pool->stuck_bytes, memory_order_relaxed);
 }

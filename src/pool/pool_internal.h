@@ -101,6 +101,7 @@ struct cn_pool {
 	_Atomic uint64_t reused_settled, reused_followed, reused_opportunistic, reused_waiting;
 	_Atomic unsigned cache_count;
 	_Atomic unsigned sweeps_skipped; /* allocations since the caches were swept */
+	_Atomic uint64_t credits_seen;   /* of the caches together, when the use was summed up last */
 	struct cn_pool_cache *_Atomic credit_caches[CN_POOL_CREDIT_CACHES_MAX];
 	struct cn_pool_cache_group first_group, *last_group; /* the last is the one that has room */
 	_Alignas(64) _Atomic uint64_t counted_bytes;         /* what is used, plus the credits of the caches */

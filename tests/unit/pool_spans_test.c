@@ -110,6 +110,31 @@ TEST(a_stream_with_spans_takes_what_is_nearly_the_size)
 	end_pool();
 }
 
+/*
+ * Goal: what a stream has freed does not count as used for long: the pool has room again, and other streams take blocks
+ * that are nearly their size.
+ */
+TEST(what_another_stream_has_freed_is_room)
+{
+	enum { LOOKS = 1000 }; /* after so many allocations the use has been summed up again */
+	static CUdeviceptr pieces[MISSES];
+	CUdeviceptr large, one;
+
+	make_pool(0, 0);
+	ASSERT_EQ((unsigned)MISSES, take_all(pieces, MISSES, PIECE_BYTES, streams[0]));
+	ASSERT_OK(cuMemAllocFromPoolAsync(&large, (size_t)3 * CHUNK_BYTES, pool, streams[1]));
+	ASSERT(!gets_again(40, 34, streams[0]));
+	ASSERT_OK(cuMemFreeAsync(large, streams[1]));
+	ASSERT_OK(cuStreamSynchronize(streams[1]));
+	for (unsigned i = 0; i < LOOKS; i++) {
+		ASSERT_EQ(1u, take_all(&one, 1, PIECE_BYTES, streams[0]));
+		free_all(&one, 1, streams[0]);
+	}
+	ASSERT(gets_again(40, 34, streams[0]));
+	free_all(pieces, MISSES, streams[0]);
+	end_pool();
+}
+
 /* Goal: what blocks are too large is not missing when a pool is full: near its limit, each has its own size. */
 TEST(a_full_pool_has_only_blocks_of_their_size)
 {
