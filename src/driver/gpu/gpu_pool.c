@@ -217,6 +217,9 @@ CUresult gpu_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream)
 		result = cn_mempool_free(pointer, place.queue, place.owner);
 	if (__builtin_expect(!result, 1))
 		return CUDA_SUCCESS;
+	/* The driver says so too, of any memory, or dies of a stream that went with the context. */
+	if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+		return result;
 	if (!cn_gpu_is_ours(pointer))
 		return driver_cuMemFreeAsync(pointer, stream);
 	return result == CUDA_ERROR_INVALID_VALUE ? cn_gpu_refuse_free(pointer) : result;
