@@ -212,7 +212,7 @@ int main(int argc, char **argv)
 	pool = gpu_pool(CU_MEM_HANDLE_TYPE_NONE);
 	printf("pools are %s, %ld processors, %u of a core\n", gpu_owner(pool), sysconf(_SC_NPROCESSORS_ONLN),
 	       threads_of_core());
-	/* Cenote prepares locks without atomic instructions in a thread of its own, which takes some ten milliseconds. */
+	/* First: Cenote prepares locks without atomic instructions meanwhile, which takes some ten milliseconds. */
 	unsigned steps = gpu_cenote.pool_stats ? FAST_STEPS : SLOW_STEPS;
 	double unused[ROUNDS_MAX];
 	run_all(PAIRS, 1, steps, ROUNDS_MAX, unused);
