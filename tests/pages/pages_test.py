@@ -115,7 +115,8 @@ class Pages:
 
     def front_chart_is_measured(self):
         """The README's chart is drawn from the table in docs/."""
-        assert (self.root / "docs/front.svg").read_text() == front_chart.draw(self.root), "run scripts/front_chart.py"
+        drawn = (self.root / "docs/front.svg").read_text()
+        assert drawn == front_chart.draw(self.root), "run scripts/front_chart.py . docs/front.svg"
 
     def pages_follow_each_other(self):
         """docs/README.md has all pages in their order, for three readers, and each ends with a link to the next."""
