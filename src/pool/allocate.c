@@ -63,10 +63,11 @@ static __attribute__((noinline)) void *raise_high_water(struct cn_pool_cache *ca
 	uint64_t used = cn_pool_used(pool), high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
 	bool sampled = atomic_load_explicit(&pool->checked_bytes, memory_order_relaxed) == UINT64_MAX;
 
-	if (!sampled) {
+	if (!sampled || used > high) {
 		/* Others change the credits meanwhile: the sum may contain a freed block, and another in its place. */
 		uint64_t again = cn_pool_used(pool);
-		if (again != used && atomic_fetch_add_explicit(&pool->races, 1, memory_order_relaxed) >= RACES_MAX)
+		if (!sampled && again != used &&
+		    atomic_fetch_add_explicit(&pool->races, 1, memory_order_relaxed) >= RACES_MAX)
 			sampled = true;
 		used = again < used ? again : used;
 	}
@@ -88,7 +89,9 @@ void cn_pool_watch_exactly(struct cn_pool *pool)
 {
 	if (!atomic_exchange_explicit(&pool->races, 0, memory_order_relaxed))
 		return;
-	uint64_t used = cn_pool_used(pool), high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
+	uint64_t used = cn_pool_used(pool), again = cn_pool_used(pool); /* the lower one: see raise_high_water() */
+	uint64_t high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
+	used = again < used ? again : used;
 	while (used > high && !atomic_compare_exchange_weak(&pool->used_high_bytes, &high, used))
 		continue;
 	atomic_store(&pool->checked_bytes, atomic_load(&pool->used_high_bytes));
