@@ -372,7 +372,7 @@ def test_nothing_is_leaked(check_leaks):
             with kept.watch():
                 pass
 
-    check_leaks(often, count=60, rounds=3)
+    check_leaks(often, count=60, rounds=6)
 
 
 def test_numpys_integers_are_integers():
