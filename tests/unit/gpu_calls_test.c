@@ -123,6 +123,42 @@ TEST(dead_handles_are_not_the_drivers)
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemAllocFromPoolAsync(&at, 4096, NULL, NULL));
 }
 
+static void *destroy_context(void *context)
+{
+	ASSERT_OK(cuCtxDestroy(context));
+	return NULL;
+}
+
+/* Goal: a free in a stream that has gone is refused by us, whatever its memory: the driver would follow the handle. */
+TEST(a_free_in_a_dead_stream_is_not_the_drivers)
+{
+	CUmemoryPool pool = make_pool(true);
+	CUstream stream = make_stream(), lost;
+	CUcontext context;
+	CUdeviceptr foreign;
+	pthread_t thread;
+
+	ASSERT_OK(cuMemAlloc(&foreign, 4096));
+	ASSERT_OK(cuCtxCreate(&context, NULL, 0, 0));
+	lost = make_stream();
+	ASSERT_OK(cuMemFreeAsync(take(pool, 4096, lost), lost));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, destroy_context, context));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	void *real = (void *)*call_of("cuMemFreeAsync")->driver;
+	replace("cuMemFreeAsync", NULL); /* a call crashes now */
+	ASSERT_ERROR(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuMemFreeAsync(0, lost));
+	ASSERT_ERROR(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuMemFreeAsync(foreign, lost));
+	context_current();
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuMemFreeAsync(0, lost));
+	ASSERT_OK(cuStreamDestroy(stream));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuMemFreeAsync(0, stream));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuMemFreeAsync(foreign, stream));
+	replace("cuMemFreeAsync", real);
+	ASSERT_OK(cuMemFreeAsync(foreign, NULL));
+	ASSERT_OK(cuCtxSynchronize());
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
 /* ---- Memory that is not a pool's --------------------------------------------------------------------------------- */
 
 /* Goal: addresses that no pool has go to the driver as they are, with pools and without. */

@@ -113,6 +113,31 @@ TEST(a_captured_streams_memory_is_the_drivers)
 	end_streams();
 }
 
+static CUresult is_capturing_alive(CUstream stream, CUstreamCaptureStatus *ret_status)
+{
+	ASSERT_NE(second, stream);
+	return is_capturing(stream, ret_status);
+}
+
+/* Goal: while a stream is captured, the driver is not asked about one that has gone: it would follow the handle. */
+TEST(a_dead_stream_is_not_asked_about)
+{
+	CUdeviceptr at = take(pool, CHUNK, first), none;
+
+	replace_captures();
+	ASSERT_OK(begin(first, CU_STREAM_CAPTURE_MODE_RELAXED));
+	ASSERT_OK(cuStreamDestroy(second));
+	cn_cuda.cuStreamIsCapturing = is_capturing_alive;
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuMemAllocAsync(&none, 4096, second));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuMemAllocFromPoolAsync(&none, 4096, pool, second));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuMemFreeAsync(at, second));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuMemFreeAsync(0, second));
+	ASSERT_ERROR(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, end(first));
+	ASSERT_OK(cuMemFreeAsync(at, first));
+	second = make_stream();
+	end_streams();
+}
+
 static CUstreamCaptureStatus asked;
 
 static CUresult count_questions(CUstream stream, CUstreamCaptureStatus *ret_status)

@@ -105,14 +105,14 @@ bool cn_cuda_is_destroyed(CUstream handle);
 
 /*
  * Is the stream being captured? Makes no call while no capture is under way in the process: driver/ counts them, each
- * from before the driver is asked to begin it.
+ * from before the driver is asked to begin it. The driver is not asked about a stream that has gone.
  */
 extern _Atomic uint64_t cn_cuda_captures; /* under way, or about to begin */
 bool cn_cuda_asks_capturing(CUstream handle);
 static inline bool cn_cuda_is_capturing(CUstream handle)
 {
 	return __builtin_expect(atomic_load_explicit(&cn_cuda_captures, memory_order_acquire) != 0, 0) &&
-	       cn_cuda_asks_capturing(handle);
+	       !cn_cuda_is_destroyed(handle) && cn_cuda_asks_capturing(handle);
 }
 void cn_cuda_capture_began(void);
 void cn_cuda_capture_ended(void);

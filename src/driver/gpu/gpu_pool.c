@@ -217,8 +217,8 @@ CUresult gpu_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream)
 		result = cn_mempool_free(pointer, place.queue, place.owner);
 	if (__builtin_expect(!result, 1))
 		return CUDA_SUCCESS;
-	/* The driver says so too, of any memory, or dies of a stream that went with the context. */
-	if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+	/* The stream has gone, perhaps with its context. The driver would follow the handle, whatever the memory is. */
+	if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
 		return result;
 	if (!cn_gpu_is_ours(pointer))
 		return driver_cuMemFreeAsync(pointer, stream);
