@@ -45,8 +45,11 @@ static inline void count_unused(struct cn_pool *pool, struct cn_pool_cache *cach
 		atomic_fetch_sub_explicit(&pool->counted_bytes, credit, memory_order_acq_rel);
 }
 
-/* The credits of several caches make the count higher than it should be: give ours up, as far as needed. */
-static void give_up_credit(struct cn_pool_cache *cache, uint64_t excess)
+/*
+ * The credits of several caches make the count higher than it should be: give ours up, as far as needed. Returns how
+ * much that was.
+ */
+static uint64_t give_up_credit(struct cn_pool_cache *cache, uint64_t excess)
 {
 	cn_owned_lock(&cache->lock);
 	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed);
@@ -54,23 +57,27 @@ static void give_up_credit(struct cn_pool_cache *cache, uint64_t excess)
 	atomic_store_explicit(&cache->credit_bytes, credit - excess, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&cache->pool->counted_bytes, excess, memory_order_acq_rel);
 	cn_owned_unlock(&cache->lock);
+	return excess;
+}
+
+/* For has_room(). All threads read it, so it is written only where it has changed by more than a quarter. */
+static void see_credits(struct cn_pool *pool, uint64_t credits)
+{
+	uint64_t seen = atomic_load_explicit(&pool->credits_seen, memory_order_relaxed);
+
+	if (credits < seen - seen / 4 || credits > seen + seen / 4)
+		atomic_store_explicit(&pool->credits_seen, credits, memory_order_relaxed);
 }
 
 /* The count may be above the high-water mark: it is a new one, or credits make it so. The last thing of a success. */
 static __attribute__((noinline)) void *raise_high_water(struct cn_pool_cache *cache, void *address)
 {
 	struct cn_pool *pool = cache->pool;
-	uint64_t used = cn_pool_used(pool), high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
+	uint64_t high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed), used, credits;
 	bool sampled = atomic_load_explicit(&pool->checked_bytes, memory_order_relaxed) == UINT64_MAX;
 
-	if (!sampled || used > high) {
-		/* Others change the credits meanwhile: the sum may contain a freed block, and another in its place. */
-		uint64_t again = cn_pool_used(pool);
-		if (!sampled && again != used &&
-		    atomic_fetch_add_explicit(&pool->races, 1, memory_order_relaxed) >= RACES_MAX)
-			sampled = true;
-		used = again < used ? again : used;
-	}
+	if (!cn_pool_used_twice(pool, &used, &credits) && !sampled)
+		sampled = atomic_fetch_add_explicit(&pool->races, 1, memory_order_relaxed) >= RACES_MAX;
 	while (used > high)
 		if (atomic_compare_exchange_weak_explicit(&pool->used_high_bytes, &high, used, memory_order_relaxed,
 							  memory_order_relaxed))
@@ -79,19 +86,19 @@ static __attribute__((noinline)) void *raise_high_water(struct cn_pool_cache *ca
 	if (atomic_load_explicit(&pool->checked_bytes, memory_order_relaxed) != checked) /* all others read it */
 		atomic_store_explicit(&pool->checked_bytes, checked, memory_order_relaxed);
 	uint64_t counted = atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed);
-	atomic_store_explicit(&pool->credits_seen, counted > used ? counted - used : 0, memory_order_relaxed);
-	if (!sampled && counted > high)
-		give_up_credit(cache, counted - high);
+	uint64_t given = !sampled && counted > high ? give_up_credit(cache, counted - high) : 0;
+	see_credits(pool, credits > given ? credits - given : 0);
 	return address;
 }
 
 void cn_pool_watch_exactly(struct cn_pool *pool)
 {
+	uint64_t high, used, credits;
+
 	if (!atomic_exchange_explicit(&pool->races, 0, memory_order_relaxed))
 		return;
-	uint64_t used = cn_pool_used(pool), again = cn_pool_used(pool); /* the lower one: see raise_high_water() */
-	uint64_t high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
-	used = again < used ? again : used;
+	cn_pool_used_twice(pool, &used, &credits);
+	high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
 	while (used > high && !atomic_compare_exchange_weak(&pool->used_high_bytes, &high, used))
 		continue;
 	atomic_store(&pool->checked_bytes, atomic_load(&pool->used_high_bytes));
@@ -125,9 +132,9 @@ static inline struct cn_block *rule_1_own(struct cn_pool *pool, struct cn_pool_c
 
 /*
  * Has the pool half as much again as is used, and little of what it may have? What blocks are too large is counted
- * nowhere, and missing once the device is full: at most a hundredth of the pool's limit. A pool without one of its own
- * has the device's. To sum up the use takes too long here: it is the count without the credits of a while ago, most of
- * which queues have that freed what they had, and rest.
+ * nowhere, and missing once the device is full: about a hundredth of the pool's limit. A pool without one of its own
+ * has the device's. Summing the use up takes too long here, so the credits of the last sum are subtracted: most of them
+ * belong to idle queues.
  */
 static inline bool has_room(const struct cn_pool *pool)
 {

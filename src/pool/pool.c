@@ -70,7 +70,7 @@ bool cn_pool_has(const void *address)
 	return cn_pool_of(address) != NULL;
 }
 
-uint64_t cn_pool_used(const struct cn_pool *pool)
+static uint64_t sum_up(const struct cn_pool *pool, uint64_t *ret_credits)
 {
 	/*
 	 * In this order: while others free, the answer is too high rather than too low, and no pool ends too early.
@@ -83,7 +83,24 @@ uint64_t cn_pool_used(const struct cn_pool *pool)
 			break;
 		credits += atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed);
 	}
+	*ret_credits = credits;
 	return counted > credits ? counted - credits : 0;
+}
+
+uint64_t cn_pool_used(const struct cn_pool *pool)
+{
+	uint64_t credits;
+
+	return sum_up(pool, &credits);
+}
+
+bool cn_pool_used_twice(const struct cn_pool *pool, uint64_t *ret_used, uint64_t *ret_credits)
+{
+	uint64_t credits, used = sum_up(pool, ret_credits), again = sum_up(pool, &credits);
+
+	*ret_used = again < used ? again : used;
+	*ret_credits = again < used ? credits : *ret_credits;
+	return again == used;
 }
 
 /* Is it the program's? */
@@ -660,7 +677,8 @@ void cn_pool_set_threshold(struct cn_pool *pool, uint64_t bytes)
 void cn_pool_reset_high_water(struct cn_pool *pool, bool reserved, bool used)
 {
 	if (used) {
-		uint64_t bytes = cn_pool_used(pool);
+		uint64_t bytes, credits;
+		cn_pool_used_twice(pool, &bytes, &credits);
 		atomic_store(&pool->used_high_bytes, bytes);
 		atomic_store(&pool->checked_bytes, bytes);
 		atomic_store(&pool->races, 0);

@@ -95,13 +95,13 @@ struct cn_pool {
 	bool ending;                      /* a thread takes it apart */
 	bool outlasts;                    /* a thread has waited for that long enough */
 	_Atomic uint64_t stuck_bytes;     /* of reserved_bytes, when the pool could not grow */
+	_Atomic uint64_t credits_seen;    /* of the caches together, about, when the use was summed up last */
 	uint64_t reserved_high_bytes;
 	_Atomic uint64_t sweep_units; /* what the caches must have before they are swept again: see sweep_caches() */
 	uint64_t grown;
 	_Atomic uint64_t reused_settled, reused_followed, reused_opportunistic, reused_waiting;
 	_Atomic unsigned cache_count;
 	_Atomic unsigned sweeps_skipped; /* allocations since the caches were swept */
-	_Atomic uint64_t credits_seen;   /* of the caches together, when the use was summed up last */
 	struct cn_pool_cache *_Atomic credit_caches[CN_POOL_CREDIT_CACHES_MAX];
 	struct cn_pool_cache_group first_group, *last_group; /* the last is the one that has room */
 	_Alignas(64) _Atomic uint64_t counted_bytes;         /* what is used, plus the credits of the caches */
@@ -149,6 +149,11 @@ CUresult cn_pool_is_gone(void);
 /* A reference to a pool that is not destroyed. False: it is. */
 bool cn_pool_reference_alive(struct cn_pool *pool);
 uint64_t cn_pool_used(const struct cn_pool *pool);
+/*
+ * The lower one of two sums: where others allocate, a thread that is held up in the middle of one counts a freed block,
+ * and another in its place. `ret_credits`: the credits in it. True: both sums were the same.
+ */
+bool cn_pool_used_twice(const struct cn_pool *pool, uint64_t *ret_used, uint64_t *ret_credits);
 /* The high-water mark is exact again, as long as one thread at a time allocates. */
 void cn_pool_watch_exactly(struct cn_pool *pool);
 /* Take in what was returned. */
