@@ -73,32 +73,31 @@ static void see_credits(struct cn_pool *pool, uint64_t credits)
 static __attribute__((noinline)) void *raise_high_water(struct cn_pool_cache *cache, void *address)
 {
 	struct cn_pool *pool = cache->pool;
-	uint64_t high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed), used, credits;
+	struct cn_pool_sum sum = cn_pool_sum_up(pool);
+	uint64_t high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
 	bool sampled = atomic_load_explicit(&pool->checked_bytes, memory_order_relaxed) == UINT64_MAX;
 
-	if (!cn_pool_used_twice(pool, &used, &credits) && !sampled)
+	if (sum.differs && !sampled)
 		sampled = atomic_fetch_add_explicit(&pool->races, 1, memory_order_relaxed) >= RACES_MAX;
-	while (used > high)
-		if (atomic_compare_exchange_weak_explicit(&pool->used_high_bytes, &high, used, memory_order_relaxed,
-							  memory_order_relaxed))
-			high = used;
+	while (sum.used_bytes > high)
+		if (atomic_compare_exchange_weak_explicit(&pool->used_high_bytes, &high, sum.used_bytes,
+							  memory_order_relaxed, memory_order_relaxed))
+			high = sum.used_bytes;
 	uint64_t checked = sampled ? UINT64_MAX : high;
 	if (atomic_load_explicit(&pool->checked_bytes, memory_order_relaxed) != checked) /* all others read it */
 		atomic_store_explicit(&pool->checked_bytes, checked, memory_order_relaxed);
 	uint64_t counted = atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed);
 	uint64_t given = !sampled && counted > high ? give_up_credit(cache, counted - high) : 0;
-	see_credits(pool, credits > given ? credits - given : 0);
+	see_credits(pool, sum.credit_bytes > given ? sum.credit_bytes - given : 0);
 	return address;
 }
 
 void cn_pool_watch_exactly(struct cn_pool *pool)
 {
-	uint64_t high, used, credits;
-
 	if (!atomic_exchange_explicit(&pool->races, 0, memory_order_relaxed))
 		return;
-	cn_pool_used_twice(pool, &used, &credits);
-	high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
+	uint64_t used = cn_pool_sum_up(pool).used_bytes;
+	uint64_t high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
 	while (used > high && !atomic_compare_exchange_weak(&pool->used_high_bytes, &high, used))
 		continue;
 	atomic_store(&pool->checked_bytes, atomic_load(&pool->used_high_bytes));

@@ -70,7 +70,7 @@ bool cn_pool_has(const void *address)
 	return cn_pool_of(address) != NULL;
 }
 
-static uint64_t sum_up(const struct cn_pool *pool, uint64_t *ret_credits)
+static struct cn_pool_sum sum_up_once(const struct cn_pool *pool)
 {
 	/*
 	 * In this order: while others free, the answer is too high rather than too low, and no pool ends too early.
@@ -83,24 +83,21 @@ static uint64_t sum_up(const struct cn_pool *pool, uint64_t *ret_credits)
 			break;
 		credits += atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed);
 	}
-	*ret_credits = credits;
-	return counted > credits ? counted - credits : 0;
+	return (struct cn_pool_sum){.used_bytes = counted > credits ? counted - credits : 0, .credit_bytes = credits};
 }
 
 uint64_t cn_pool_used(const struct cn_pool *pool)
 {
-	uint64_t credits;
-
-	return sum_up(pool, &credits);
+	return sum_up_once(pool).used_bytes;
 }
 
-bool cn_pool_used_twice(const struct cn_pool *pool, uint64_t *ret_used, uint64_t *ret_credits)
+struct cn_pool_sum cn_pool_sum_up(const struct cn_pool *pool)
 {
-	uint64_t credits, used = sum_up(pool, ret_credits), again = sum_up(pool, &credits);
+	struct cn_pool_sum one = sum_up_once(pool), other = sum_up_once(pool);
+	struct cn_pool_sum lower = other.used_bytes < one.used_bytes ? other : one;
 
-	*ret_used = again < used ? again : used;
-	*ret_credits = again < used ? credits : *ret_credits;
-	return again == used;
+	lower.differs = one.used_bytes != other.used_bytes;
+	return lower;
 }
 
 /* Is it the program's? */
@@ -677,8 +674,7 @@ void cn_pool_set_threshold(struct cn_pool *pool, uint64_t bytes)
 void cn_pool_reset_high_water(struct cn_pool *pool, bool reserved, bool used)
 {
 	if (used) {
-		uint64_t bytes, credits;
-		cn_pool_used_twice(pool, &bytes, &credits);
+		uint64_t bytes = cn_pool_sum_up(pool).used_bytes;
 		atomic_store(&pool->used_high_bytes, bytes);
 		atomic_store(&pool->checked_bytes, bytes);
 		atomic_store(&pool->races, 0);

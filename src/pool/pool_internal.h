@@ -151,9 +151,13 @@ bool cn_pool_reference_alive(struct cn_pool *pool);
 uint64_t cn_pool_used(const struct cn_pool *pool);
 /*
  * The lower one of two sums: where others allocate, a thread that is held up in the middle of one counts a freed block,
- * and another in its place. `ret_credits`: the credits in it. True: both sums were the same.
+ * and another in its place.
  */
-bool cn_pool_used_twice(const struct cn_pool *pool, uint64_t *ret_used, uint64_t *ret_credits);
+struct cn_pool_sum {
+	uint64_t used_bytes, credit_bytes;
+	bool differs; /* from the other one */
+};
+struct cn_pool_sum cn_pool_sum_up(const struct cn_pool *pool);
 /* The high-water mark is exact again, as long as one thread at a time allocates. */
 void cn_pool_watch_exactly(struct cn_pool *pool);
 /* Take in what was returned. */
