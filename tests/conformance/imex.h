@@ -12,6 +12,7 @@
 #include "ask.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -151,11 +152,14 @@ static inline void with(void)
 	look_in("with");
 }
 
-/* From here on the process is another user, where it can be. */
+/* From here on the process is another user, where it can be. A driver of the tests' may lie where only root may look. */
 static inline void become(int role)
 {
 	uid_t user = (uid_t)(FIRST_USER + role);
+	const char *driver = getenv("CENOTE_LIBCUDA");
 
+	if (place.can_become && driver && !dlopen(driver, RTLD_NOW))
+		_exit(2);
 	if (place.can_become && (setgroups(0, NULL) || setgid(user) || setuid(user)))
 		_exit(2);
 	if (place.can_become)

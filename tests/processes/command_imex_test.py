@@ -170,6 +170,8 @@ class Imex:
                 contains(node.run("stop", status=1)[1], f"process {os.getpid()} is a service of a manager")
             if os.geteuid():
                 raise Skip("another user's daemon was not tried: that needs root")
+            if not all(path.stat().st_mode & 1 for path in Path(node.cenote).resolve().parents):
+                raise Skip("another user's daemon was not tried: no other user may enter this folder")
             os.chmod(folder, 0o755)
             node.here["CENOTE_IMEX_SOCKET"] = str(node.folder / "ours")
             pid = node.start()
