@@ -152,7 +152,7 @@ static inline void with(void)
 	look_in("with");
 }
 
-/* From here on the process is another user, where it can be. A driver of the tests' may lie where only root may look. */
+/* From here on the process is another user, where it can be. The tests' driver may lie where only root may look. */
 static inline void become(int role)
 {
 	uid_t user = (uid_t)(FIRST_USER + role);
